@@ -1,0 +1,1 @@
+"""Injected faults: a plan, and the seams at which it acts."""

@@ -1,0 +1,1 @@
+"""The server: sockets, boards, HTTP, start and stop."""

@@ -1,0 +1,1 @@
+"""One board's connection: reader, writer, listener, conversation and its answers."""

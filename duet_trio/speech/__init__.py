@@ -1,0 +1,1 @@
+"""Pure speech logic: pieces, spoken text, endpointing, pacing, history. No I/O, no clock."""

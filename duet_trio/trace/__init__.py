@@ -1,0 +1,1 @@
+"""Recording events, and the figures, plots and replays made from recordings."""
