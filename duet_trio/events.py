@@ -15,6 +15,7 @@ Field = str | int | float | bool | None | list[str] | dict[str, str]
 #: table: an event that nobody emits, or that is emitted and not listed, fails the build.
 EVENTS: dict[str, tuple[str, ...]] = {
     "trace.start": ("format", "wall_clock", "machine", "version", "config_digest"),
+    "trace.dropped": ("count",),  # events that the writer had no room or no disk for
     "board.open": ("address",),
     "board.close": ("reason",),
     "speech.start": (),
