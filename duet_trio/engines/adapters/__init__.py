@@ -1,0 +1,1 @@
+"""Adapters of engine libraries: imported in worker processes only (see `engines.adapter`)."""
