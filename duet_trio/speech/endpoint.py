@@ -1,0 +1,185 @@
+"""From voice probabilities to utterances, in audio time. Sans-IO.
+
+One chunk is 512 samples (32 ms) of 16 kHz s16le mono PCM with its voice probability. Wall
+time plays no part: packets that come late or in a burst end an utterance at the same word.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Literal
+
+from duet_trio.config import VadSection
+
+#: Bytes of one chunk.
+CHUNK_BYTES = 1024
+CHUNK_MS = 32.0
+
+_BYTES_PER_MS = 32
+_HYSTERESIS = 0.15  # as Silero's own iterator: speech ends below threshold - 0.15
+_CANDIDATE_SILENCE_MS = 300.0  # so long a click may wait for the word that it began
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechStarted:
+    """Enough voice for it to be speech (``min_speech_ms``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speculate:
+    """Silence of ``speculate_ms``: recognition may start with ``pcm``. Once per utterance."""
+
+    pcm: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechResumed:
+    """Speech went on: what was recognised of `Speculate` is not the utterance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    """One utterance: pre-roll, speech and the silence behind it.
+
+    ``speech_ms`` counts voiced chunks, ``endpoint_ms`` the silence at the end; ``capped``: it
+    was cut by ``max_utterance_s``; ``speculation_valid``: no speech followed `Speculate`.
+    """
+
+    pcm: bytes
+    speech_ms: float
+    endpoint_ms: float
+    capped: bool
+    speculation_valid: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Discarded:
+    """Something that was no utterance: ``why`` is "click" or "no speech"."""
+
+    why: str
+
+
+Event = SpeechStarted | Speculate | SpeechResumed | Utterance | Discarded
+
+
+@dataclass(slots=True)
+class _Current:
+    """The utterance, or what may become one, under way."""
+
+    pcm: bytearray
+    length_ms: float = 0.0
+    voiced_ms: float = 0.0
+    silence_ms: float = 0.0
+    started: bool = False
+    speculation: Literal["none", "valid", "spoilt"] = "none"
+
+
+class Endpointer:
+    """Finds utterances in one board's microphone audio.
+
+    ``hold``: the button is held (manual mode); then only `flush` or the cap ends an utterance.
+    ``endpoint_ms`` above 0 replaces the section's own.
+    """
+
+    def __init__(self, settings: VadSection, *, endpoint_ms: int = 0, hold: bool = False) -> None:
+        self._settings = settings
+        self._endpoint_ms = float(endpoint_ms or settings.endpoint_ms)
+        self._hold = hold
+        self._pre_roll: deque[bytes] = deque()
+        self._pre_roll_bytes = 0
+        self._voiced = False  # the last chunk, for the hysteresis
+        self._current: _Current | None = None
+
+    @property
+    def speech_ms(self) -> float:
+        """Voiced audio of what is under way; 0 when there is nothing."""
+        return self._current.voiced_ms if self._current else 0.0
+
+    @property
+    def in_speech(self) -> bool:
+        """Whether an utterance is under way (after `SpeechStarted`)."""
+        return self._current is not None and self._current.started
+
+    def reset(self, *, hold: bool | None = None) -> None:
+        """Forget everything, pre-roll included; ``hold`` changes the mode."""
+        if hold is not None:
+            self._hold = hold
+        self._forget_pre_roll()
+        self._voiced = False
+        self._current = None
+
+    def feed(self, pcm: bytes, probability: float) -> list[Event]:
+        """Take one chunk with its voice probability; give what happened, in order."""
+        threshold = self._settings.threshold - (_HYSTERESIS if self._voiced else 0.0)
+        self._voiced = probability >= threshold
+        current = self._current
+        if current is None:
+            if not self._voiced:
+                self._keep(pcm)
+                return []
+            current = self._current = _Current(bytearray().join(self._pre_roll))
+        ms = len(pcm) / _BYTES_PER_MS
+        current.pcm += pcm
+        current.length_ms += ms
+        events = self._on_voice(current, ms) if self._voiced else self._on_silence(current, ms)
+        if self._current and current.length_ms >= self._settings.max_utterance_s * 1000:
+            events.append(self._end(current, capped=True))
+        return events
+
+    def flush(self) -> list[Event]:
+        """No more audio is coming (listen stop, or the stream stalled): end what there is."""
+        if self._current is None:
+            return [Discarded("no speech")]
+        return [self._end(self._current)]
+
+    def _on_voice(self, current: _Current, ms: float) -> list[Event]:
+        events: list[Event] = []
+        if current.speculation == "valid":
+            current.speculation = "spoilt"
+            events.append(SpeechResumed())
+        current.voiced_ms += ms
+        current.silence_ms = 0.0
+        if not current.started and current.voiced_ms >= self._settings.min_speech_ms:
+            current.started = True
+            events.append(SpeechStarted())
+        return events
+
+    def _on_silence(self, current: _Current, ms: float) -> list[Event]:
+        current.silence_ms += ms
+        if not current.started:
+            limit_ms = min(self._endpoint_ms, _CANDIDATE_SILENCE_MS)
+            return [self._end(current)] if current.silence_ms >= limit_ms else []
+        if self._hold:
+            return []
+        if current.silence_ms >= self._endpoint_ms:
+            return [self._end(current)]
+        speculate_ms = self._settings.speculate_ms
+        if current.speculation == "none" and 0 < speculate_ms <= current.silence_ms:
+            current.speculation = "valid"
+            return [Speculate(bytes(current.pcm))]
+        return []
+
+    def _end(self, current: _Current, *, capped: bool = False) -> Event:
+        self._current = None
+        self._voiced = False
+        pcm = bytes(current.pcm)
+        self._forget_pre_roll()
+        if not current.started:
+            # Its audio is the pre-roll of what comes next: it may be a word's first consonant.
+            for start in range(0, len(pcm), CHUNK_BYTES):
+                self._keep(pcm[start : start + CHUNK_BYTES])
+            return Discarded("click")
+        valid = current.speculation == "valid"
+        return Utterance(pcm, current.voiced_ms, current.silence_ms, capped, valid)
+
+    def _keep(self, pcm: bytes) -> None:
+        self._pre_roll.append(pcm)
+        self._pre_roll_bytes += len(pcm)
+        limit = self._settings.pre_roll_ms * _BYTES_PER_MS
+        while self._pre_roll and self._pre_roll_bytes - len(self._pre_roll[0]) >= limit:
+            self._pre_roll_bytes -= len(self._pre_roll.popleft())
+
+    def _forget_pre_roll(self) -> None:
+        self._pre_roll.clear()
+        self._pre_roll_bytes = 0
