@@ -1,1 +1,4 @@
-"""Adapters of engine libraries: imported in worker processes only (see `engines.adapter`)."""
+"""Engine libraries behind the adapter protocol of `duet_trio.engines.adapter`.
+
+These modules run in worker processes only; each imports its library inside ``load``.
+"""
