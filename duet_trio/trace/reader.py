@@ -1,0 +1,129 @@
+"""Reading trace files: one event at a time, so a file of gigabytes needs no memory.
+
+What a crash, a full disk or another version leaves behind is tolerated and counted, never
+raised: a last line that was cut off, lines that are no JSON object, events and fields that
+this version doesn't know. Only another *major* format version is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from duet_trio.errors import MissingFileError, UsageError
+from duet_trio.events import EVENTS
+from duet_trio.trace.recorder import FORMAT, Event
+
+#: No event is that long; what is, is damage (a disk full of zeros has no newline at all).
+LONGEST_LINE = 1 << 20
+
+
+def parse_line(line: bytes) -> Event | None:
+    """Return the event in ``line``, or None if it isn't one.
+
+    ``t`` (float) and ``event`` (str) are there afterwards, ``board`` and ``generation`` too,
+    None if the line has none. Other fields are as written.
+    """
+    try:
+        event = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    if not isinstance(event, dict) or not isinstance(event.get("event"), str):
+        return None
+    t = event.get("t")
+    if not isinstance(t, int | float) or isinstance(t, bool):
+        return None
+    event["t"] = float(t)
+    board = event.setdefault("board", None)
+    generation = event.setdefault("generation", None)
+    if not isinstance(board, str | None) or not isinstance(generation, int | None):
+        return None
+    return event
+
+
+class TraceFile:
+    """One file; iterating reads it from the start and counts what was found.
+
+    Raises `MissingFileError` or `UsageError` (one line each) when iteration begins and the
+    file can't be opened, or when it meets a ``trace.start`` of another major format.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all counts."""
+        self.events = 0
+        self.bad_lines = 0
+        self.truncated = False  # the last line was cut off in the middle
+        self.unknown: set[str] = set()  # names of events that this version doesn't know
+
+    def __iter__(self) -> Iterator[Event]:
+        self.reset()
+        with open_trace(self.path) as file:
+            while line := file.readline(LONGEST_LINE):
+                whole = line.endswith(b"\n")
+                if not whole and len(line) == LONGEST_LINE:
+                    self.bad_lines += 1
+                    _skip_line(file)
+                    continue
+                event = self.parse(line, whole)
+                if event is not None:
+                    yield event
+
+    def parse(self, line: bytes, whole: bool = True) -> Event | None:
+        """Parse and count one line; ``whole``: it ended with a newline."""
+        if not line.strip():
+            return None  # a recorder that continues a cut-off file writes an empty line
+        event = parse_line(line)
+        if event is None:
+            if whole:
+                self.bad_lines += 1
+            else:
+                self.truncated = True
+            return None
+        self.events += 1
+        name = event["event"]
+        if name not in EVENTS:
+            self.unknown.add(name)
+        elif name == "trace.start":
+            check_format(event, self.path)
+        return event
+
+
+def read(*paths: str | Path) -> Iterator[Event]:
+    """Yield the events of the files, one file after the other. Errors as `TraceFile`."""
+    for path in paths:
+        yield from TraceFile(path)
+
+
+def check_format(event: Event, path: Path) -> None:
+    """Raise `UsageError` if this ``trace.start`` is of a format that we can't read."""
+    written = str(event.get("format", FORMAT))
+    if written.partition(".")[0] != FORMAT.partition(".")[0]:
+        raise UsageError(
+            f"{path}: trace format {written}, this program reads {FORMAT}; "
+            "use the version of duet-trio that wrote it"
+        )
+
+
+def open_trace(path: Path) -> BinaryIO:
+    """Open for reading; raises `MissingFileError` or `UsageError` of one line."""
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        raise MissingFileError(
+            f"{path}: no such trace; `duet serve --set trace.path=FILE` writes one"
+        ) from None
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror or error})") from None
+
+
+def _skip_line(file: BinaryIO) -> None:
+    while line := file.readline(LONGEST_LINE):
+        if line.endswith(b"\n"):
+            return
