@@ -1,7 +1,7 @@
 """One board, as the server sees it: what it said, what that means, where it stands.
 
 `BoardProtocol` turns frames into events and never raises on what a peer sends. The states and
-their transitions stand in `TRANSITIONS`; everything else is bookkeeping around it.
+their transitions stand in `duet_trio.wire.transitions`; the rest is bookkeeping around them.
 
 The state is what a stock board would be in, judged by both sides' messages. It never keeps
 audio out: boards stream before ``listen start`` (the wake word), for some packets after
@@ -11,14 +11,11 @@ audio out: boards stream before ``listen start`` (the wake word), for some packe
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
-from enum import Enum
 from functools import singledispatchmethod
-from types import MappingProxyType
 from typing import Any
 
 from duet_trio.errors import PeerError
-from duet_trio.wire.events import (
+from duet_trio.wire.board_events import (
     AbortRequested,
     Audio,
     BadInput,
@@ -50,6 +47,7 @@ from duet_trio.wire.messages import (
     TtsStop,
     parse_board_text,
 )
+from duet_trio.wire.transitions import TRANSITIONS, Signal, State
 
 __all__ = [
     "TRANSITIONS",
@@ -70,64 +68,6 @@ __all__ = [
     "WakeWord",
 ]
 
-
-class State(Enum):
-    """Microphone and loudspeaker of the board, as far as messages tell."""
-
-    IDLE = "idle"  # microphone closed, nothing playing
-    LISTENING = "listening"  # microphone open, auto or manual: an answer closes it
-    STREAMING = "streaming"  # microphone open, realtime: an answer does not close it
-    SPEAKING = "speaking"  # an answer, microphone closed
-    OVERLAP = "overlap"  # auto or manual microphone opened during an answer not yet stopped
-    DUPLEX = "duplex"  # an answer beside an open realtime microphone
-
-
-class Signal(Enum):
-    """What moves the state. The first three come from the board, the others from us."""
-
-    OPEN = "listen start, auto or manual"
-    OPEN_REALTIME = "listen start, realtime"
-    CLOSE = "listen stop"
-    ANSWER = "tts start"
-    ANSWER_OVER = "tts stop"
-
-
-#: Every state under every signal. After an answer an auto board opens its microphone with a
-#: new ``listen start``; a realtime board listens again without a word (DUPLEX → STREAMING).
-TRANSITIONS: Mapping[tuple[State, Signal], State] = MappingProxyType(
-    {
-        (State.IDLE, Signal.OPEN): State.LISTENING,
-        (State.IDLE, Signal.OPEN_REALTIME): State.STREAMING,
-        (State.IDLE, Signal.CLOSE): State.IDLE,
-        (State.IDLE, Signal.ANSWER): State.SPEAKING,
-        (State.IDLE, Signal.ANSWER_OVER): State.IDLE,
-        (State.LISTENING, Signal.OPEN): State.LISTENING,
-        (State.LISTENING, Signal.OPEN_REALTIME): State.STREAMING,
-        (State.LISTENING, Signal.CLOSE): State.IDLE,
-        (State.LISTENING, Signal.ANSWER): State.SPEAKING,
-        (State.LISTENING, Signal.ANSWER_OVER): State.LISTENING,
-        (State.STREAMING, Signal.OPEN): State.LISTENING,
-        (State.STREAMING, Signal.OPEN_REALTIME): State.STREAMING,
-        (State.STREAMING, Signal.CLOSE): State.IDLE,
-        (State.STREAMING, Signal.ANSWER): State.DUPLEX,
-        (State.STREAMING, Signal.ANSWER_OVER): State.STREAMING,
-        (State.SPEAKING, Signal.OPEN): State.OVERLAP,
-        (State.SPEAKING, Signal.OPEN_REALTIME): State.DUPLEX,
-        (State.SPEAKING, Signal.CLOSE): State.SPEAKING,
-        (State.SPEAKING, Signal.ANSWER): State.SPEAKING,
-        (State.SPEAKING, Signal.ANSWER_OVER): State.IDLE,
-        (State.OVERLAP, Signal.OPEN): State.OVERLAP,
-        (State.OVERLAP, Signal.OPEN_REALTIME): State.DUPLEX,
-        (State.OVERLAP, Signal.CLOSE): State.SPEAKING,
-        (State.OVERLAP, Signal.ANSWER): State.SPEAKING,
-        (State.OVERLAP, Signal.ANSWER_OVER): State.LISTENING,
-        (State.DUPLEX, Signal.OPEN): State.OVERLAP,
-        (State.DUPLEX, Signal.OPEN_REALTIME): State.DUPLEX,
-        (State.DUPLEX, Signal.CLOSE): State.SPEAKING,
-        (State.DUPLEX, Signal.ANSWER): State.DUPLEX,
-        (State.DUPLEX, Signal.ANSWER_OVER): State.STREAMING,
-    }
-)
 
 _MICROPHONE_OPEN = frozenset({State.LISTENING, State.STREAMING, State.OVERLAP, State.DUPLEX})
 _ANSWERING = frozenset({State.SPEAKING, State.OVERLAP, State.DUPLEX})
@@ -151,6 +91,7 @@ class BoardProtocol:
         self._hello: Hello | None = None
         self._mode: ListenMode = "auto"
         self._state = State.IDLE
+        self._may_speak = False
         self._burst = 0  # packets since the last `listen` while the microphone was closed
 
     @property
@@ -199,6 +140,15 @@ class BoardProtocol:
     def speaking(self) -> bool:
         """`TtsStart` was sent, and no `TtsStop` since."""
         return self._state in _ANSWERING
+
+    @property
+    def may_speak(self) -> bool:
+        """The board has asked for something, so that it will obey a `TtsStart`.
+
+        Until its first ``listen`` message it is still connecting: it would ignore the start
+        and drop the audio after it.
+        """
+        return self._may_speak
 
     @property
     def _audio(self) -> AudioParams:
@@ -250,6 +200,7 @@ class BoardProtocol:
     @_on.register
     def _(self, start: ListenStart) -> BoardEvent:
         self._mode = start.mode
+        self._may_speak = True
         self._burst = 0
         self._move(Signal.OPEN_REALTIME if start.mode == "realtime" else Signal.OPEN)
         return ListeningStarted(start.mode)
@@ -269,6 +220,7 @@ class BoardProtocol:
         # Stock boards send the wake word's audio first, with the microphone not yet open to us,
         # then this. Audio of an open microphone proves nothing: whoever types beside it asks.
         burst = self._burst > 0
+        self._may_speak = True
         self._burst = 0
         text = detect.text.strip()
         if burst or not text or _plain(text) in self._wake_words:

@@ -7,7 +7,6 @@ What a message cannot do without is asked for with a ``need_…`` accessor, whic
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -64,9 +63,9 @@ class Fields:
         value = self.values.get(name)
         if isinstance(value, str):
             return value
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return str(value)
-        return default
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return default
+        return str(value) if abs(value) < 2**63 else default
 
     def need_text(self, name: str) -> str:
         """A string that must be there, as a string: the firmware reads it unchecked."""
@@ -85,7 +84,8 @@ class Fields:
                 return default
         if isinstance(value, bool) or not isinstance(value, int | float):
             return default
-        if not math.isfinite(value) or value != int(value) or not low <= value <= high:
+        # The range first: it also keeps infinities and huge numbers away from int().
+        if not low <= value <= high or value != int(value):
             return default
         return int(value)
 

@@ -158,7 +158,10 @@ def _user_agent(value: str) -> tuple[str, str]:
 
 
 def _salvage(body: bytes) -> Fields:
-    """What can be had from a body that is not JSON: plain members, wherever they stand."""
+    """What can be had from a body that is not JSON: plain members, wherever they stand.
+
+    Every repetition is bounded, so that no body takes more than linear time.
+    """
     text = body[:65_536].decode("utf-8", "replace")
 
     def member(name: str, after: str = "") -> str:
@@ -171,8 +174,8 @@ def _salvage(body: bytes) -> Fields:
             "uuid": member("uuid"),
             "language": member("language"),
             "chip_model_name": member("chip_model_name"),
-            "application": {"version": member("version", r'"application"\s*:\s*\{[^}]*?')},
-            "board": {"type": member("type", r'"board"\s*:\s*\{[^}]*?')},
+            "application": {"version": member("version", r'"application"\s*:\s*\{[^}]{0,400}?')},
+            "board": {"type": member("type", r'"board"\s*:\s*\{[^}]{0,400}?')},
         }
     )
 

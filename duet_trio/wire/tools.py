@@ -71,7 +71,7 @@ def fit_arguments(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     properties: dict[str, Any] = tool.schema["properties"]
     required = tool.schema.get("required")
     for name in required if isinstance(required, list) else []:
-        if name not in arguments:
+        if isinstance(name, str) and name not in arguments:
             raise ValueError(f"{tool.safe_name}: argument '{name}' is missing")
     return {
         name: _fit(f"{tool.safe_name}: argument '{name}'", properties[name], value)
@@ -84,16 +84,9 @@ def _fit(where: str, declared: object, value: Any) -> Any:
     rules = declared if isinstance(declared, dict) else {}
     kind = rules.get("type")
     if kind == "integer":
-        number = _whole(where, value)
-        low, high = rules.get("minimum"), rules.get("maximum")
-        if (_is_number(low) and number < low) or (_is_number(high) and number > high):
-            raise ValueError(f"{where} must be from {low} to {high}")
-        return number
+        return _fit_whole(where, rules, value)
     if kind == "boolean":
-        if isinstance(value, str) and value.lower() in ("true", "false"):
-            return value.lower() == "true"
-        if not isinstance(value, bool):
-            raise ValueError(f"{where} must be true or false")
+        return _fit_boolean(where, value)
     if kind == "string" and not isinstance(value, str):
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ValueError(f"{where} must be text")
@@ -101,17 +94,31 @@ def _fit(where: str, declared: object, value: Any) -> Any:
     return value
 
 
-def _whole(where: str, value: Any) -> int:
+def _fit_boolean(where: str, value: Any) -> bool:
+    if isinstance(value, str) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    if not isinstance(value, bool):
+        raise ValueError(f"{where} must be true or false")  # noqa: TRY004 - one kind for callers
+    return value
+
+
+def _fit_whole(where: str, rules: dict[str, Any], value: Any) -> int:
+    number = _whole(value)
+    if number is None:
+        raise ValueError(f"{where} must be a whole number")
+    low, high = rules.get("minimum"), rules.get("maximum")
+    if isinstance(low, int | float) and number < low:
+        raise ValueError(f"{where} must be at least {low}")
+    if isinstance(high, int | float) and number > high:
+        raise ValueError(f"{where} must be at most {high}")
+    return number
+
+
+def _whole(value: Any) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
     try:
-        if isinstance(value, bool) or not isinstance(value, int | float | str):
-            raise TypeError
         number = float(value)
-        if number != int(number):
-            raise ValueError
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{where} must be a whole number") from None
-    return int(number)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+        return int(number) if number == int(number) else None
+    except (ValueError, OverflowError):
+        return None
