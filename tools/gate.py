@@ -1,0 +1,100 @@
+"""The one gate: ``python -m tools.gate check`` or ``test``; the same here and everywhere else.
+
+``check`` reads: format, lint, types, layers, texts, configuration. ``test`` does that and then
+runs: the native checks, and all tests with branch coverage. Every part runs even when an earlier
+one failed, so that one run shows everything; the exit code is 1 if any part failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.findings import python_files
+
+PYTHON = sys.executable
+CHECKS_HOME = Path(__file__).resolve().parent.parent
+NATIVE = "tools/native_check.py"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One step: its name, and the command that must exit with 0 and no warning."""
+
+    name: str
+    command: Sequence[str]
+
+
+def reading_parts(root: Path) -> list[Part]:
+    """What `check` runs, the quickest first."""
+    own = [
+        Part(name, [PYTHON, "-m", f"tools.{module}", "--root", str(root)])
+        for name, module in (
+            ("texts", "text_rules"),
+            ("code rules", "code_rules"),
+            ("layers", "layering"),
+            ("configuration", "config_table"),
+        )
+    ]
+    # A second per ten files: those that have nothing asynchronous in them are left out.
+    files = [
+        str(path.relative_to(root))
+        for path in python_files(root)
+        if re.search(r"\b(async|trio)\b", path.read_text(encoding="utf-8"))
+    ]
+    return [
+        Part("format", [PYTHON, "-m", "ruff", "format", "--check", "--quiet", "--diff", "."]),
+        Part("lint", [PYTHON, "-m", "ruff", "check", "--quiet", "."]),
+        Part("async", [PYTHON, "-W", "error", "-m", "flake8_async", *files]),
+        *own,
+        Part("types", [PYTHON, "-m", "mypy", "--strict"]),
+    ]
+
+
+def running_parts(root: Path) -> list[Part]:
+    """What `test` runs besides; the tests last, so that their summary is the end of the output."""
+    native = [Part("native", [PYTHON, NATIVE])] if (root / NATIVE).is_file() else []
+    report = ["--cov", "--cov-branch", "--cov-report=term:skip-covered"]
+    return [*native, Part("tests", [PYTHON, "-m", "pytest", *report])]
+
+
+def run(parts: Sequence[Part], root: Path) -> list[str]:
+    """Run them one after the other; the names of those that failed."""
+    failed = []
+    for part in parts:
+        print(f"--- {part.name}", flush=True)
+        start = time.monotonic()
+        # The checks are found beside this file, whichever tree they look at.
+        environment = {**os.environ, "PYTHONPATH": str(CHECKS_HOME)}
+        code = subprocess.run(part.command, cwd=root, env=environment, check=False).returncode
+        verdict = "ok" if code == 0 else "FAILED"
+        print(f"--- {part.name}: {verdict} ({time.monotonic() - start:.1f} s)", flush=True)
+        if code != 0:
+            failed.append(part.name)
+    return failed
+
+
+def main() -> int:
+    """Run the gate on a tree; 0 only if every part passed."""
+    parser = argparse.ArgumentParser(description="Check the tree, or check and test it.")
+    parser.add_argument("what", choices=["check", "test"])
+    parser.add_argument("--root", type=Path, default=CHECKS_HOME, help="default: %(default)s")
+    args = parser.parse_args()
+    root = args.root.resolve()
+    parts = reading_parts(root)
+    if args.what == "test":
+        parts += running_parts(root)
+    failed = run(parts, root)
+    print(f"gate: failed: {', '.join(failed)}" if failed else "gate: all parts passed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
