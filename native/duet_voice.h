@@ -36,7 +36,8 @@ enum {
     DV_BUSY = -2,      /* a job is running on this engine */
     DV_FAILED = -3,    /* the engine reported an error, or put out something unusable */
     DV_MEMORY = -4,
-    DV_MISSING = -5    /* library, symbol, version or model file */
+    DV_MISSING = -5,   /* library, symbol or version */
+    DV_MODEL = -6      /* the engine cannot load its model files */
 };
 
 enum {                 /* dv_info.can */

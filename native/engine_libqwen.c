@@ -145,7 +145,7 @@ static int32_t libqwen_open(dv_engine *engine, const dv_options *options, int *c
     if (!engine->context) {
         explain(engine, QT_INVALID, error, error_size);
         if (engine->symbol[F_LOG]) CALL(engine, F_LOG, log_function)(NULL, NULL);
-        return DV_MISSING;
+        return DV_MODEL;
     }
     engine->info.codebooks = CALL(engine, F_CODEBOOKS, int (*)(const void *))(engine->context);
     engine->info.step_frames = 8; /* the longest flush of its codec: 1, 2, 4, 8 frames */

@@ -80,7 +80,7 @@ static int32_t pointer_open(dv_engine *engine, const dv_options *options, int *c
     if (!engine->context || !CALL(engine, F_LOADED, int (*)(const void *))(engine->context)) {
         if (engine->context) CALL(engine, F_DESTROY, void (*)(void *))(engine->context);
         dv_say(error, error_size, "%s: qwen3-tts.cpp cannot load its models from here", folder);
-        return DV_MISSING;
+        return DV_MODEL;
     }
     if (engine->symbol[F_RATE])
         engine->info.rate_hz = CALL(engine, F_RATE, int32_t (*)(const void *))(engine->context);

@@ -119,7 +119,7 @@ static int32_t value_open(dv_engine *engine, const dv_options *options, int *cal
                  options->model);
         explain(engine, what, error, error_size);
         CALL(engine, F_FREE, void (*)(void *))(engine->context);
-        return DV_MISSING;
+        return DV_MODEL;
     }
     engine->info.step_frames = 8;
     engine->info.can = DV_CAN_STREAM | DV_VOICE_IN_FILE;

@@ -1,0 +1,366 @@
+"""The binding: one native engine, typed (see ``native/duet_voice.h`` for the rules).
+
+Import this in a worker process only: the engine's library is loaded into this process, may
+abort it, and clashes with llama.cpp's copy of the same libraries.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from duet_trio.engines.native.interface import ffi, lib
+from duet_trio.errors import (
+    EngineFailedError,
+    MissingFileError,
+    MissingLibraryError,
+    UsageError,
+)
+
+Floats = npt.NDArray[np.float32]
+Codes = npt.NDArray[np.int32]
+_ERROR_BYTES = 1024
+
+
+class Status(IntEnum):
+    """How a call ended (``DV_*``)."""
+
+    OK = 0
+    CANCELLED = 1
+    LATE = 2
+    CAPPED = 3
+    REFUSED = -1
+    BUSY = -2
+    FAILED = -3
+    MEMORY = -4
+    MISSING = -5
+    MODEL = -6
+
+
+class Can(IntFlag):
+    """What an engine can do (``DV_CAN_*``)."""
+
+    STREAM = 1
+    CLONE = 2
+    ICL = 4
+    SEED = 8
+    VOICE_IN_FILE = 16
+
+
+class RefusedError(EngineFailedError):
+    """The request was refused before the engine saw it; the engine is unharmed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to open. ``engine`` empty: known by the library's symbols."""
+
+    library: str = ""
+    model: str = ""
+    codec: str = ""
+    engine: str = ""
+    threads: int = 1
+    gpu: bool = False
+    embedding_length: int = 0  # that the model wants; 0: voices by embedding are refused
+    codebook_size: int = 0  # 0: voices by codes are refused
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """What an open engine says about itself. ``step_frames`` 0: it never hears a cancel."""
+
+    engine: str
+    version: str
+    rate_hz: int
+    frame_samples: int
+    codebooks: int
+    embedding_length: int
+    step_frames: int
+    can: Can
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """A cloned voice: an embedding, with codes ``[codebooks, frames]`` and transcript for ICL.
+
+    Or ``file``: a voice file of the engine's own (`Can.VOICE_IN_FILE`).
+    """
+
+    embedding: Floats | None = None
+    codes: Codes | None = None
+    transcript: str = ""
+    file: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One text to speak. ``max_frames`` is required; zeros mean the model's own default."""
+
+    text: str
+    max_frames: int
+    language: str = ""
+    speaker: str = ""
+    style: str = ""
+    voice: Voice | None = None
+    seed: int = 0
+    deadline_ms: int = 0
+    greedy: bool = False
+    temperature: float = 0.0
+    top_p: float = 0.0
+    top_k: int = 0
+    repetition_penalty: float = 0.0
+    quiet_start_ban: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """How a piece of speech ended; ``first_ms`` is negative when no block came."""
+
+    status: Status
+    blocks: int
+    samples: int
+    first_ms: float
+    total_ms: float
+
+
+OnBlock = Callable[[Floats], bool]
+
+
+class _Listener:
+    """Carries blocks, and the first exception of ``on_block``, across the C call."""
+
+    def __init__(self, on_block: OnBlock) -> None:
+        self._on_block = on_block
+        self.error: BaseException | None = None
+
+    def take(self, pcm: Any, samples: int) -> int:
+        block = np.frombuffer(ffi.buffer(pcm, samples * 4), dtype=np.float32).copy()
+        return int(self._on_block(block))
+
+    def failed(self, error: BaseException | None) -> None:
+        self.error = self.error or error
+
+
+def _on_block_failed(kind: Any, error: Any, trace: Any) -> None:
+    """Keep the exception for `NativeVoice.speak`; the 0 that C gets stops the engine.
+
+    The first frame of the trace is `_on_block`'s: cffi's documented way to its arguments.
+    """
+    ffi.from_handle(trace.tb_frame.f_locals["user"]).failed(error)
+
+
+@ffi.def_extern(name="duet_on_block", error=0, onerror=_on_block_failed)  # type: ignore[untyped-decorator]
+def _on_block(pcm: Any, samples: int, user: Any) -> int:
+    listener: _Listener = ffi.from_handle(user)
+    return listener.take(pcm, samples)
+
+
+class NativeVoice:
+    """An open engine. One call at a time; `cancel` from any thread while it is open."""
+
+    def __init__(self, options: Options) -> None:
+        """Load the library and the model (seconds).
+
+        Raises `MissingLibraryError` (library, symbol, version), `MissingFileError` (model files)
+        or `RefusedError` (bad options).
+        """
+        given, keep = _struct("dv_options")
+        for key in ("library", "model", "codec", "engine"):
+            setattr(given, key, keep.text(getattr(options, key)))
+        given.threads = options.threads
+        given.gpu = options.gpu
+        given.embedding_length = options.embedding_length
+        given.codebook_size = options.codebook_size
+        out = ffi.new("dv_engine **")
+        error = ffi.new("char[]", _ERROR_BYTES)
+        _check(lib.dv_open(given, out, error, _ERROR_BYTES), error)
+        self._engine: Any = out[0]
+        self._job = 0
+        self.info = self._read_info()
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def close(self) -> None:
+        """Give the model back. Raises `EngineFailedError` while a job runs; safe to repeat."""
+        if self._engine is None:
+            return
+        error = ffi.new("char[]", _ERROR_BYTES)
+        _check(lib.dv_close(self._engine, error, _ERROR_BYTES), error)
+        self._engine = None
+
+    def next_job(self) -> int:
+        """The number of the job that the next `speak` will be; name it to `cancel`."""
+        self._job += 1
+        return self._job
+
+    def speak(self, request: Request, on_block: OnBlock, *, job: int = 0) -> Stats:
+        """Speak, blocking; ``on_block`` gets float32 mono blocks and returns whether to go on.
+
+        An exception in ``on_block`` stops the engine and is raised here. Raises `RefusedError`
+        for what an engine must not see, `EngineFailedError` for what the engine reports. A cap,
+        a deadline and a cancel are no errors: see `Stats.status`.
+        """
+        given, keep = _struct("dv_request")
+        given.job = job or self.next_job()
+        given.text = keep.text(request.text, empty_is_null=False)
+        for key in ("language", "speaker", "style"):
+            setattr(given, key, keep.text(getattr(request, key)))
+        for key in (
+            "seed", "max_frames", "deadline_ms", "greedy", "temperature", "top_p", "top_k",
+            "repetition_penalty", "quiet_start_ban",
+        ):  # fmt: skip
+            try:
+                setattr(given, key, getattr(request, key))
+            except OverflowError:
+                raise RefusedError(f"{key} is out of range") from None
+        if request.voice is not None:
+            self._give_voice(given, keep, request.voice)
+        listener = _Listener(on_block)
+        handle = ffi.new_handle(listener)
+        given.on_block = lib.duet_on_block
+        given.user = handle
+        stats, _ = _struct("dv_stats")
+        error = ffi.new("char[]", _ERROR_BYTES)
+        code = lib.dv_speak(self._open(), given, stats, error, _ERROR_BYTES)
+        if listener.error is not None:
+            raise listener.error
+        status = _check(code, error)
+        return Stats(status, stats.blocks, stats.samples, stats.first_ms, stats.total_ms)
+
+    def cancel(self, job: int) -> None:
+        """Ask that job to stop: an atomic flag, any thread, never blocks."""
+        if self._engine is not None:
+            lib.dv_cancel(self._engine, job)
+
+    def make_voice(
+        self, pcm: Floats, *, transcript: str = "", wav_path: str = "", out_path: str = ""
+    ) -> Voice:
+        """Make a voice of ``pcm`` (24 kHz mono); with a transcript one for ICL.
+
+        Engines that read files take ``wav_path``, and those with voices in files write
+        ``out_path``. Raises `RefusedError` or `EngineFailedError`.
+        """
+        given, keep = _struct("dv_reference")
+        given.pcm, given.samples = keep.array("float", np.asarray(pcm, np.float32)), len(pcm)
+        given.transcript = keep.text(transcript)
+        given.wav_path = keep.text(wav_path)
+        given.out_path = keep.text(out_path)
+        made, _ = _struct("dv_voice")
+        error = ffi.new("char[]", _ERROR_BYTES)
+        _check(lib.dv_make_voice(self._open(), given, made, error, _ERROR_BYTES), error)
+        try:
+            return self._take_voice(made, transcript, out_path)
+        finally:
+            lib.dv_free_voice(made)
+
+    def _take_voice(self, made: Any, transcript: str, out_path: str) -> Voice:
+        if Can.VOICE_IN_FILE in self.info.can:
+            return Voice(transcript=transcript, file=out_path)
+        length = made.embedding_length * 4
+        embedding = np.frombuffer(ffi.buffer(made.embedding, length), np.float32).copy()
+        if not transcript:
+            return Voice(embedding=embedding)
+        shape = (made.codebooks, made.code_frames)
+        codes = np.frombuffer(ffi.buffer(made.codes, shape[0] * shape[1] * 4), np.int32)
+        return Voice(embedding, codes.reshape(shape).copy(), transcript)
+
+    def _give_voice(self, given: Any, keep: _Keeper, voice: Voice) -> None:
+        given.voice_file = keep.text(voice.file)
+        given.transcript = keep.text(voice.transcript)
+        if voice.embedding is not None:
+            given.embedding = keep.array("float", np.asarray(voice.embedding, np.float32))
+            given.embedding_length = voice.embedding.size
+        if voice.codes is not None:
+            if voice.codes.ndim != 2 or voice.codes.shape[0] != self.info.codebooks:
+                raise RefusedError(f"codes must be [{self.info.codebooks}, frames]")
+            given.codes = keep.array("int32_t", np.asarray(voice.codes, np.int32))
+            given.code_frames = voice.codes.shape[1]
+
+    def _open(self) -> Any:
+        if self._engine is None:
+            raise RefusedError("the engine is closed")
+        return self._engine
+
+    def _read_info(self) -> Info:
+        raw, _ = _struct("dv_info")
+        _check(lib.dv_get_info(self._engine, raw), ffi.new("char[]", 1))
+        return Info(
+            engine=_text(raw.engine),
+            version=_text(raw.version),
+            rate_hz=raw.rate_hz,
+            frame_samples=raw.frame_samples,
+            codebooks=raw.codebooks,
+            embedding_length=raw.embedding_length,
+            step_frames=raw.step_frames,
+            can=Can(raw.can),
+        )
+
+
+class _Keeper:
+    """Holds what a struct points at for as long as the call runs."""
+
+    def __init__(self) -> None:
+        self._kept: list[Any] = []
+
+    def text(self, text: str, *, empty_is_null: bool = True) -> Any:
+        """A C string. A NUL inside would cut it short unseen: refused."""
+        if not text and empty_is_null:
+            return ffi.NULL
+        if "\0" in text:
+            raise RefusedError("a text has a NUL in it")
+        self._kept.append(ffi.new("char[]", text.encode("utf-8", "surrogatepass")))
+        return self._kept[-1]
+
+    def array(self, kind: str, values: npt.NDArray[Any]) -> Any:
+        """A C array over the same memory."""
+        self._kept.append(np.ascontiguousarray(values))
+        self._kept.append(ffi.from_buffer(f"{kind}[]", self._kept[-1]))
+        return self._kept[-1]
+
+
+def _struct(name: str) -> tuple[Any, _Keeper]:
+    made = ffi.new(f"{name} *")
+    made.size = ffi.sizeof(name)
+    return made, _Keeper()
+
+
+def _text(raw: Any) -> str:
+    return str(ffi.string(raw).decode("utf-8", "replace"))
+
+
+def _check(code: int, error: Any) -> Status:
+    status = Status(code)
+    if status >= 0:
+        return status
+    text = _text(error) or status.name.lower()
+    raise _error_for(status)(text)
+
+
+def _error_for(status: Status) -> type[UsageError] | type[EngineFailedError]:
+    if status is Status.MISSING:
+        return MissingLibraryError
+    if status is Status.MODEL:
+        return MissingFileError
+    return RefusedError if status is Status.REFUSED else EngineFailedError
+
+
+if sys.byteorder != "little":  # pragma: no cover - no such machine has been tried
+    raise MissingLibraryError("the native voice supports little-endian machines only")
