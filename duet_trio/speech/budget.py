@@ -6,7 +6,7 @@ board lives on the audio that is left of this one. A piece may close once that i
     left(piece) + audio already ahead  >=  next hold of the model + first block of the voice
 
 where ``left`` is what remains unplayed when the last block of the piece arrives. For a voice
-slower than real time no length is enough; then a piece's own audio decides.
+about as slow as real time no length is enough; then a piece's own audio decides.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ MAX_UNITS = 250
 
 _CLAUSE_UNITS = 60  # practice of Qwen3-TTS: 60-250 characters a call; shorter sounds chopped
 _FIRST_CLAUSE_UNITS = 120  # only a very long first sentence is cut inside
+_ENOUGH_UNITS = 100  # beyond this a longer first piece costs more than the stall that it avoids
 _WEIGHT = 0.25  # of a new measurement in the running mean
 
 
@@ -114,7 +115,7 @@ class Budget:
         if self._estimates.audio_s(text) < needed_s:
             return False  # "Yes." is joined to what follows, however much is ahead
         if self._most_left_s() < needed_s:
-            return True  # the voice is too slow for any length to help
+            return True  # the voice is too slow for any sensible length to help
         return self._left_s(self._estimates.audio_s(text)) + audio_ahead_s >= needed_s
 
     def start_hold_s(self, text: str, *, limit_s: float) -> float:
@@ -135,4 +136,4 @@ class Budget:
         return audio_s - (total_s - first_s)
 
     def _most_left_s(self) -> float:
-        return self._left_s(MAX_UNITS * self._estimates.seconds_per_unit)
+        return self._left_s(_ENOUGH_UNITS * self._estimates.seconds_per_unit)
