@@ -86,7 +86,7 @@ class BoardProtocol:
     """
 
     def __init__(self, wake_words: frozenset[str], version: int | None = None) -> None:
-        self._wake_words = frozenset(_plain(word) for word in wake_words)
+        self._wake_words = frozenset(_plain(word) for word in wake_words) - {""}
         self._version = version
         self._hello: Hello | None = None
         self._mode: ListenMode = "auto"
