@@ -1,0 +1,79 @@
+"""What is kept of each board between its connections: chip, firmware, last seen, voice.
+
+A board tells its chip only to OTA, at boot, and the server may be restarted meanwhile; the chip
+decides how many packets may wait on the board.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from pathlib import Path
+
+import msgspec
+
+from duet_trio.session.connection import Facts
+from duet_trio.wire.ota import OtaRequest
+
+log = logging.getLogger(__name__)
+
+SMALL_CHIPS = ("esp32c3", "esp32c5", "esp32c6")
+MAX_BOARDS = 2000  # an open OTA endpoint must not fill the disk
+
+
+class BoardFacts(msgspec.Struct):
+    """One board."""
+
+    chip: str = ""
+    firmware: str = ""
+    name: str = ""
+    last_seen: float = 0.0  # seconds since the epoch
+    voice: str = ""
+
+
+class FactStore:
+    """Facts by Device-Id in one JSON file; synchronous (a few KB, at a board's boot only)."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "boards.json"
+        self._facts: dict[str, BoardFacts] = {}
+        try:
+            self._facts = msgspec.json.decode(self._path.read_bytes(), type=dict[str, BoardFacts])
+        except FileNotFoundError:
+            pass
+        except (OSError, msgspec.DecodeError) as error:
+            # Everything in it can be learnt again; a damaged file must not stop the server.
+            log.warning("%s cannot be read (%s); starting with no known boards", self._path, error)
+
+    def known(self) -> dict[str, BoardFacts]:
+        """All boards (a copy)."""
+        return dict(self._facts)
+
+    def saw(self, request: OtaRequest) -> None:
+        """A board has asked OTA."""
+        if not request.device_id:
+            return
+        facts = self._facts.setdefault(request.device_id, BoardFacts())
+        facts.chip = request.chip or facts.chip
+        facts.firmware = request.firmware or facts.firmware
+        facts.name = request.board or facts.name
+        facts.last_seen = time.time()
+        while len(self._facts) > MAX_BOARDS:
+            oldest = min(self._facts, key=lambda key: self._facts[key].last_seen)
+            del self._facts[oldest]
+        self._save()
+
+    def of(self, device_id: str) -> Facts:
+        """What a session needs to know; an unknown chip counts as small."""
+        facts = self._facts.get(device_id, BoardFacts())
+        return Facts(small=not facts.chip or facts.chip in SMALL_CHIPS, voice=facts.voice)
+
+    def _save(self) -> None:
+        temporary = self._path.with_suffix(".part")
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            temporary.write_bytes(msgspec.json.format(msgspec.json.encode(self._facts)))
+            os.replace(temporary, self._path)
+        except OSError as error:
+            log.warning("%s cannot be written: %s", self._path, error.strerror)

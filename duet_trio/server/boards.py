@@ -1,0 +1,156 @@
+"""The boards' side of the server: one supervision border per TCP connection.
+
+Not ``serve_websocket``: a request that is reset during its handshake ends that function, and with
+it the server, before any handler runs. Here the handshake, the session and the close of every
+connection lie inside one border, so that no peer and no defect of a session reaches another.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import socket as sockets
+from collections.abc import Callable
+from itertools import count
+
+import trio
+from trio_websocket import (
+    ConnectionClosed,
+    HandshakeError,
+    WebSocketConnection,
+    WebSocketRequest,
+    wrap_server_stream,
+)
+
+from duet_trio.errors import ConnectionLostError
+from duet_trio.server.transport import WebSocketTransport
+from duet_trio.session.connection import BoardSession, Facts
+from duet_trio.session.services import Services
+from duet_trio.wire.handshake import Handshake, read_handshake
+
+log = logging.getLogger(__name__)
+
+PATHS = ("/xiaozhi/v1", "/xiaozhi/v1/")
+#: Boards send kilobytes; a longer message closes its connection with 1009.
+MAX_MESSAGE_BYTES = 1 << 18
+
+
+class Boards:
+    """All board connections of a server. The newest connection of a Device-Id wins."""
+
+    def __init__(self, services: Services, facts: Callable[[str], Facts]) -> None:
+        self._services = services
+        self._facts = facts
+        self._sessions: dict[str, BoardSession] = {}
+        self._made_up = count(1)
+        self._all_gone = trio.Event()
+        self.connections = 0
+
+    @property
+    def sessions(self) -> dict[str, BoardSession]:
+        """Open sessions by Device-Id (a copy)."""
+        return dict(self._sessions)
+
+    async def close_all(self, reason: str) -> None:
+        """Say goodbye to every board and wait until they are gone; give it a limit."""
+        for session in self.sessions.values():
+            session.close(reason)
+        while self._sessions:
+            self._all_gone = trio.Event()
+            await self._all_gone.wait()
+
+    async def serve(self, stream: trio.SocketStream) -> None:
+        """Handle one TCP connection, whatever comes; never raises but when cancelled."""
+        self.connections += 1
+        try:
+            await self._serve(stream)
+        except* (ConnectionLostError, HandshakeError, ConnectionClosed, OSError) as group:
+            log.info("connection ended: %s", group.exceptions[0])
+        except* (trio.BrokenResourceError, trio.ClosedResourceError):
+            log.info("connection reset")
+        except* Exception:  # border: one connection's defect must not reach another's
+            log.exception("connection failed")
+        finally:
+            self.connections -= 1
+            with trio.CancelScope(shield=True):
+                await trio.aclose_forcefully(stream)
+
+    async def _serve(self, stream: trio.SocketStream) -> None:
+        _keep_alive(stream.socket)
+        async with trio.open_nursery() as nursery:
+            with trio.move_on_after(self._services.config.server.handshake_s) as limit:
+                request = await wrap_server_stream(
+                    nursery, stream, max_message_size=MAX_MESSAGE_BYTES
+                )
+                accepted = await self._accept(request)
+            if not limit.cancelled_caught and accepted is not None:
+                await self._run_session(stream, *accepted)
+            nursery.cancel_scope.cancel(reason="connection over")
+
+    async def _accept(
+        self, request: WebSocketRequest
+    ) -> tuple[WebSocketConnection, Handshake] | None:
+        who = read_handshake(
+            request.path, request.headers, made_up_id=f"unnamed-{next(self._made_up)}"
+        )
+        refusal = self._refusal(request, who)
+        if refusal is not None:
+            status, text = refusal
+            await request.reject(status, body=text.encode())
+            return None
+        return await request.accept(), who
+
+    def _refusal(self, request: WebSocketRequest, who: Handshake) -> tuple[int, str] | None:
+        config = self._services.config
+        if who.path not in PATHS:
+            return 404, f"no such path; boards connect to {PATHS[1]}"
+        token = config.auth.token
+        if token and not _is_local(request):
+            given = who.token.encode()
+            if not hmac.compare_digest(given, token.encode()):
+                return 401, "wrong or missing token"
+        if len(self._sessions) >= config.server.max_boards and who.device_id not in self._sessions:
+            return 503, "too many boards"
+        return None
+
+    async def _run_session(
+        self, stream: trio.SocketStream, socket: WebSocketConnection, who: Handshake
+    ) -> None:
+        transport = WebSocketTransport(socket, stream)
+        session = BoardSession(self._services, transport, who, self._facts(who.device_id))
+        old = self._sessions.get(who.device_id)
+        if old is not None:
+            old.close("replaced by a newer connection")
+        self._sessions[who.device_id] = session
+        recorder = self._services.recorder
+        recorder.emit("board.open", board=session.board, address=_address(socket))
+        try:
+            await session.run()
+        finally:
+            if self._sessions.get(who.device_id) is session:
+                del self._sessions[who.device_id]
+            recorder.emit("board.close", board=session.board, reason=session.close_reason)
+            await transport.close(session.close_reason)
+            if not self._sessions:
+                self._all_gone.set()
+
+
+def _keep_alive(socket: trio.socket.SocketType) -> None:
+    """Find dead peers without WebSocket pings (some firmware drops the connection on those)."""
+    socket.setsockopt(sockets.IPPROTO_TCP, sockets.TCP_NODELAY, 1)
+    socket.setsockopt(sockets.SOL_SOCKET, sockets.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 20), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+        option = getattr(sockets, name, None)  # not on every system
+        if option is not None:
+            socket.setsockopt(sockets.IPPROTO_TCP, option, value)
+
+
+def _is_local(request: WebSocketRequest) -> bool:
+    endpoint = request.remote
+    text = str(getattr(endpoint, "address", endpoint))
+    return text.startswith("127.") or text in ("::1", "::ffff:127.0.0.1")
+
+
+def _address(socket: WebSocketConnection) -> str:
+    endpoint = socket.remote
+    return str(getattr(endpoint, "address", endpoint))

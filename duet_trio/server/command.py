@@ -1,0 +1,83 @@
+"""``duet serve``."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import trio
+
+from duet_trio.cli import add_config_options, read_config
+from duet_trio.config import Config
+from duet_trio.events import NullRecorder, Recorder
+from duet_trio.server.app import Addresses, Server
+from duet_trio.server.sockets import local_address
+from duet_trio.trace.recorder import FileRecorder
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``serve``."""
+    parser = subparsers.add_parser("serve", help="serve boards and the HTTP API")
+    add_config_options(parser)
+    parser.add_argument("-v", "--verbose", action="store_true", help="say more on stderr")
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until told to stop."""
+    logging.basicConfig(
+        level=logging.INFO if args.verbose else logging.WARNING,
+        format="%(asctime)s %(levelname)s %(message)s",
+        stream=sys.stderr,
+    )
+    return trio.run(_serve, read_config(args))
+
+
+@contextmanager
+def open_recorder(config: Config) -> Iterator[tuple[Recorder, Callable[[], object]]]:
+    """The recorder that the configuration asks for, and what closes it early.
+
+    Within `trio.run`: events are stamped with trio's clock. It outlives everything in the block.
+    """
+    if not config.trace.path:
+        yield NullRecorder(), lambda: None
+        return
+    digest = hashlib.sha256(msgspec.json.encode(config)).hexdigest()[:16]
+    recorder = FileRecorder(Path(config.trace.path), clock=trio.current_time, config_digest=digest)
+    try:
+        yield recorder, recorder.close
+    finally:
+        recorder.close()
+
+
+async def _serve(config: Config) -> int:
+    with open_recorder(config) as (recorder, close):
+        server = Server(config, recorder, last_words=close)
+        async with trio.open_nursery() as nursery:
+            addresses: Addresses = await nursery.start(server.run)
+            say_where(addresses)
+            with trio.CancelScope() as waiting:
+                nursery.start_soon(_cancel_when, server.stop.ordered, waiting)
+                await server.engines.wait_ready()
+                print("ready", flush=True)
+        server.stop.done()
+        return server.stop.code
+
+
+async def _cancel_when(event: trio.Event, scope: trio.CancelScope) -> None:
+    await event.wait()
+    scope.cancel()
+
+
+def say_where(addresses: Addresses) -> None:
+    """Tell a person where boards are to be pointed."""
+    host = local_address() if addresses.host in ("0.0.0.0", "::", "") else addresses.host
+    print(f"boards:  ws://{host}:{addresses.websocket_port}/xiaozhi/v1/")
+    print(f"OTA URL: http://{host}:{addresses.http_port}/xiaozhi/ota/  (enter this on the board)")
+    print("loading engines …", flush=True)

@@ -1,0 +1,40 @@
+"""A board's WebSocket as a `Transport`: whole messages, one kind of error, an end with a limit."""
+
+from __future__ import annotations
+
+import trio
+from trio_websocket import ConnectionClosed, WebSocketConnection
+
+from duet_trio.errors import ConnectionLostError
+
+#: Boards never answer a Close frame; trio-websocket would wait for 60 s.
+CLOSE_S = 0.3
+
+
+class WebSocketTransport:
+    """See `duet_trio.session.connection.Transport`."""
+
+    def __init__(self, socket: WebSocketConnection, stream: trio.SocketStream) -> None:
+        self._socket = socket
+        self._stream = stream
+
+    async def send(self, data: str | bytes) -> None:
+        """Send one message whole. Cancelled in the middle, the stream is torn."""
+        try:
+            await self._socket.send_message(data)
+        except (ConnectionClosed, trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            raise ConnectionLostError(f"the board is gone ({type(error).__name__})") from None
+
+    async def receive(self) -> str | bytes:
+        """The next message."""
+        try:
+            return await self._socket.get_message()
+        except (ConnectionClosed, trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            raise ConnectionLostError(f"the board is gone ({type(error).__name__})") from None
+
+    async def close(self, reason: str) -> None:
+        """Say goodbye for at most `CLOSE_S`, then drop the connection. Shielded, so bounded."""
+        with trio.CancelScope(shield=True):
+            with trio.move_on_after(CLOSE_S):
+                await self._socket.aclose(1000, reason)
+            await trio.aclose_forcefully(self._stream)

@@ -1,0 +1,262 @@
+"""One board's session, from its hello to its end: the nursery around reader, writer, listener
+and conversation.
+
+It works on any `Transport`, so that the same code runs over a WebSocket and on the mock clock.
+The reader never waits for an engine: everything it calls is synchronous.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+from uuid import uuid4
+
+import trio
+
+from duet_trio.errors import ConnectionLostError, EngineError
+from duet_trio.session.answer import BoardLimits, Question
+from duet_trio.session.conversation import Conversation
+from duet_trio.session.listener import Listener
+from duet_trio.session.outbox import Outbox
+from duet_trio.session.recognition import Heard, Recognition
+from duet_trio.session.services import Services
+from duet_trio.session.writer import Writer
+from duet_trio.speech.guards import why_no_turn
+from duet_trio.speech.history import History
+from duet_trio.speech.pcm import level_dbfs
+from duet_trio.wire import board_events as events
+from duet_trio.wire.board_state import BoardProtocol
+from duet_trio.wire.handshake import Handshake
+from duet_trio.wire.messages import Alert, Pong, ServerHello, TtsStop
+
+log = logging.getLogger(__name__)
+
+
+class Transport(Protocol):
+    """Whole messages both ways. Both calls raise `ConnectionLostError` once the peer is gone."""
+
+    async def send(self, data: str | bytes) -> None:
+        """Send one message. For the writer alone; a cancel tears the stream."""
+
+    async def receive(self) -> str | bytes:
+        """The next message. For the reader alone; a cancel loses nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of a board beside its hello. ``small``: takes the smaller lead."""
+
+    small: bool = True
+    voice: str = ""
+
+
+@dataclass(slots=True)
+class SessionStatistics:
+    """Counts of one session."""
+
+    bad_input: int = 0
+    ignored: int = 0
+    opened_at: float = field(default_factory=trio.current_time)
+
+
+class BoardSession:
+    """One connection of one board; `run` it once, from within a supervision border."""
+
+    def __init__(
+        self, services: Services, transport: Transport, who: Handshake, facts: Facts
+    ) -> None:
+        self._services = services
+        self._transport = transport
+        self._facts = facts
+        self._scope = trio.CancelScope()
+        config = services.config
+        own = config.boards.get(who.device_id)
+        self.board = who.device_id
+        self._session_id = uuid4().hex
+        self.statistics = SessionStatistics()
+        self.close_reason = "board gone"
+        self._language = (own and own.language) or config.voice.language
+        self._endpoint_ms = (own and own.endpoint_ms) or config.vad.endpoint_ms
+        voice = (own and own.voice) or facts.voice or config.voice.name
+        prompt = (own and own.system_prompt) or config.llm.system_prompt
+        pacer = config.pacer
+        self._limits = BoardLimits(
+            lead=pacer.small_lead_frames if facts.small else pacer.lead_frames, voice=voice
+        )
+        self.protocol = BoardProtocol(frozenset(config.voice.wake_words), who.version)
+        self.outbox = Outbox(services.recorder, self.board)
+        self.conversation = Conversation(
+            services,
+            self.outbox,
+            History(prompt, max_tokens=config.llm.history_tokens),
+            board=self.board,
+            limits=lambda: self._limits,
+            on_quiet=self._on_quiet,
+        )
+        self._listener: Listener | None = None
+        self._writer = Writer(
+            self.outbox,
+            transport.send,
+            services.recorder,
+            board=self.board,
+            session_id=self._session_id,
+            version=lambda: self.protocol.version,
+            deadline_s=pacer.send_s,
+            on_sent=self.protocol.sent,
+        )
+
+    @property
+    def listener(self) -> Listener:
+        """The ears; there from the moment `run` has begun."""
+        assert self._listener is not None
+        return self._listener
+
+    def close(self, reason: str) -> None:
+        """End the session from outside (synchronous): a duplicate id, a stop of the server."""
+        self.close_reason = reason
+        self._scope.cancel(reason=reason)
+
+    async def run(self) -> None:
+        """Serve until the board is gone, idle for too long, or `close` was called.
+
+        Returns normally in all these cases; an answer that is under way ends with it.
+        """
+        with self._scope:
+            try:
+                async with trio.open_nursery() as nursery:
+                    self._listener = self._make_listener(nursery)
+                    nursery.start_soon(self._writer.run)
+                    nursery.start_soon(self._listener.run)
+                    nursery.start_soon(self.conversation.run)
+                    nursery.start_soon(self._watch_silence)
+                    await self._read()
+            except* ConnectionLostError as group:
+                log.info("board %s: %s", self.board, group.exceptions[0])
+
+    def _make_listener(self, nursery: trio.Nursery) -> Listener:
+        recognition = Recognition(
+            self._services.asr,
+            nursery,
+            board=self.board,
+            language=lambda: self._language,
+            on_heard=self._on_heard,
+            on_failure=self._on_asr_failure,
+        )
+        return Listener(
+            self._services.config,
+            self._services.detector.stream(),
+            recognition,
+            self._services.recorder,
+            board=self.board,
+            endpoint_ms=self._endpoint_ms,
+            is_answering=lambda: self.conversation.is_answering,
+            on_barge_in=partial(self.conversation.abort, "barge_in"),
+        )
+
+    async def _read(self) -> None:
+        while True:
+            data = await self._transport.receive()
+            found = (
+                self.protocol.receive_text(data)
+                if isinstance(data, str)
+                else self.protocol.receive_bytes(data)
+            )
+            for event in found:
+                self._on_event(event)
+
+    def _on_event(self, event: events.BoardEvent) -> None:
+        match event:
+            case events.Audio():
+                self.listener.packet(event.opus)
+            case events.Greeted():
+                self._greet()
+            case events.ListeningStarted():
+                if event.mode == "manual" and self.conversation.is_answering:
+                    self.conversation.abort("listen_start")
+                self.listener.start(event.mode)
+            case events.ListeningStopped():
+                self.listener.stop()
+            case events.WakeWord():
+                self.listener.forget()
+            case events.Question():
+                self.listener.forget()
+                self._ask(Question(event.text, trio.current_time(), "typed"))
+            case events.AbortRequested():
+                self.listener.forget()
+                called = event.reason == "wake_word_detected"
+                self.conversation.abort("wake_word" if called else "button")
+            case events.Pinged():
+                self.outbox.control(Pong())
+            case events.BadInput():
+                self._on_bad_input(event.error)
+            case events.McpReply() | events.Ignored():
+                self.statistics.ignored += 1
+
+    def _greet(self) -> None:
+        # Before anything that could be slow: a board waits 10 s for it, once.
+        self.outbox.control(ServerHello(self._session_id))
+        self.listener.tune(self.protocol.uplink_frame_ms)
+
+    def _on_bad_input(self, error: str) -> None:
+        self.statistics.bad_input += 1
+        if self.statistics.bad_input == 1:  # once per session: garbage comes in floods
+            log.warning("board %s sent something unusable: %s", self.board, error)
+            self._services.recorder.emit("peer.error", board=self.board, error=error)
+
+    def _ask(self, question: Question) -> None:
+        self.listener.gate.close()
+        self.conversation.ask(question)
+
+    def _on_heard(self, heard: Heard) -> None:
+        transcript = heard.transcript
+        refusal = why_no_turn(
+            transcript.text,
+            speech_ms=heard.speech_ms,
+            level_dbfs=level_dbfs(heard.pcm),
+            no_speech_probability=transcript.no_speech_probability,
+            compression_ratio=transcript.compression_ratio,
+            mean_log_probability=transcript.mean_log_probability,
+        )
+        self._services.recorder.emit(
+            "stt",
+            board=self.board,
+            text=transcript.text,
+            asr_ms=heard.asr_ms,
+            refused=refusal or "",
+        )
+        if refusal is None:
+            self._ask(
+                Question(
+                    transcript.text.strip(),
+                    trio.current_time(),
+                    "speech",
+                    speech_ended_at=heard.ended_at,
+                )
+            )
+
+    def _on_asr_failure(self, error: EngineError) -> None:
+        self.outbox.control(Alert("error", error.reason, "sad"))
+        self.outbox.control(TtsStop())
+
+    def _on_quiet(self, playback_end: float) -> None:
+        if self._listener is not None:
+            self._listener.gate.open_after(playback_end)
+
+    async def _watch_silence(self) -> None:
+        """Close a session that never says hello, and an idle one before the board thinks it dead.
+
+        Only what *we* sent counts: a board in *listening* streams for ever, and it counts a
+        channel dead 120 s after our last message.
+        """
+        server = self._services.config.server
+        await trio.sleep(server.hello_s)
+        if not self.protocol.greeted:
+            self.close("no hello")
+            await trio.sleep_forever()
+        while True:
+            idle_at = self._writer.last_sent + server.idle_close_s
+            if trio.current_time() >= idle_at and not self.conversation.is_answering:
+                self.close("idle")
+            await trio.sleep_until(max(idle_at, trio.current_time() + 1))

@@ -1,0 +1,123 @@
+"""The pacer: sends an answer's packets on an absolute schedule, a little ahead of the board.
+
+The arithmetic is `PaceSchedule`'s, which knows no clock; here are only the waits. The pacer puts
+packets into the outbox and never touches the connection (see ``outbox``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import trio
+
+from duet_trio.events import Recorder
+from duet_trio.session.outbox import Frame, Outbox, RetiredError
+from duet_trio.session.speech_line import Packet, SpeechLine, SpokenPiece
+from duet_trio.speech.pace import PaceSchedule
+from duet_trio.wire.messages import SentenceStart
+
+FRAME_S = 0.06
+#: A board is told to stop only this many packets after the estimated end of playback: firmware
+#: up to 2.1 cuts off what it has not played yet.
+MARGIN_FRAMES = 2
+
+
+@dataclass(slots=True)
+class Progress:
+    """What has left for the board: the ground truth for "what was heard"."""
+
+    schedule: PaceSchedule
+    sent: int = 0
+    first_sent_at: float | None = None
+    sent_at: list[float] = field(default_factory=list)
+
+    def on_sent(self, sequence: int, at: float) -> None:
+        """One packet has been written to the connection."""
+        self.sent = sequence + 1
+        if self.first_sent_at is None:
+            self.first_sent_at = at
+        self.sent_at.append(at)
+
+    def played(self, now: float) -> int:
+        """Packets that the board has played by ``now``, as far as the schedule can tell."""
+        return min(self.sent, self.schedule.played_packets(now))
+
+
+class Pacer:
+    """Paces one answer. ``run`` returns when its last packet has been played."""
+
+    def __init__(
+        self,
+        line: SpeechLine,
+        outbox: Outbox,
+        recorder: Recorder,
+        *,
+        board: str,
+        generation: int,
+        lead: int,
+        earliest: float,
+        start_hold_s: Callable[[str], float],
+    ) -> None:
+        self._line = line
+        self._outbox = outbox
+        self._recorder = recorder
+        self._board = board
+        self._generation = generation
+        self._earliest = earliest
+        self._start_hold_s = start_hold_s
+        self.schedule = PaceSchedule(FRAME_S, lead=lead)
+        self.progress = Progress(self.schedule)
+        self.is_done = False
+
+    def playback_end(self) -> float:
+        """When the board will have played all that it was sent (trio time; now if nothing)."""
+        return self.schedule.playback_end(trio.current_time())
+
+    async def run(self) -> None:
+        """Send all packets of the line, then wait for the end of playback plus a margin.
+
+        Returns early when the answer has been retired. A cancel leaves nothing behind.
+        """
+        spoken: SpokenPiece | None = None
+        while (packet := await self._line.next_packet()) is not None:
+            try:
+                await self._send(packet, starts_piece=packet.piece is not spoken)
+            except RetiredError:
+                return
+            spoken = packet.piece
+        if self.progress.sent:
+            await trio.sleep_until(self.playback_end() + MARGIN_FRAMES * FRAME_S)
+        self.is_done = True
+
+    async def _send(self, packet: Packet, *, starts_piece: bool) -> None:
+        ready_at = trio.current_time()
+        if packet.sequence == 0:
+            ready_at = max(ready_at, self._earliest) + self._start_hold(packet)
+        due = self.schedule.due(ready_at)
+        await trio.sleep_until(due)
+        if starts_piece:
+            text = packet.piece.text.strip()
+            self._outbox.control(SentenceStart(text), self._generation)
+        await self._outbox.frame(
+            Frame(
+                self._generation,
+                packet.sequence,
+                packet.opus,
+                due,
+                packet.piece.index,
+                self.progress.on_sent,
+            )
+        )
+        late_s = self.schedule.sent(trio.current_time())
+        if late_s > 0:
+            self._emit("underrun", sequence=packet.sequence, late_ms=round(late_s * 1000, 1))
+
+    def _start_hold(self, packet: Packet) -> float:
+        held_s = self._start_hold_s(packet.piece.text)
+        if held_s > 0:
+            self._emit("start.hold", held_ms=round(held_s * 1000, 1))
+        return held_s
+
+    def _emit(self, event: str, **fields: int | float) -> None:
+        self._recorder.emit(event, board=self._board, generation=self._generation, **fields)

@@ -1,0 +1,47 @@
+"""What a session needs from the rest of the server, in one immutable bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from duet_trio.config import Config
+from duet_trio.engines.admission import Admission
+from duet_trio.engines.contracts import Asr, Llm, Tts, TurnGate
+from duet_trio.events import Recorder
+from duet_trio.speech.budget import Estimates
+
+
+class VoiceActivity(Protocol):
+    """One board's stream through the shared speech detector."""
+
+    def probability(self, pcm: bytes) -> float:
+        """Probability of speech in 512 samples of 16 kHz s16le PCM (1024 bytes)."""
+
+    def reset(self) -> None:
+        """Forget what was heard."""
+
+
+class VoiceDetector(Protocol):
+    """The shared speech detector."""
+
+    def stream(self) -> VoiceActivity:
+        """A fresh stream with its own state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Shared by all sessions of one server. ``generations`` counts answers of the process."""
+
+    config: Config
+    recorder: Recorder
+    asr: Asr
+    llm: Llm
+    tts: Tts
+    llm_gate: TurnGate
+    tts_gate: TurnGate
+    admission: Admission
+    estimates: Estimates
+    generations: Iterator[int]
+    detector: VoiceDetector

@@ -1,0 +1,193 @@
+"""From PCM to packets: the part of an answer between its voice and its pacer.
+
+Encoding happens as PCM arrives, not when a packet is due: at its due time a packet is only a
+send. The engine's callback puts PCM in synchronously, so that the engine never waits; the queue
+is bounded by the answer, which asks for the next piece only while little audio waits.
+
+Pieces and packets coincide: the last packet of a piece is filled with silence. The alternative,
+letting the next piece's first samples fill it, would hold voiced audio back until they come, and
+would blur which words were heard.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+import trio
+
+from duet_trio.engines.contracts import SPEECH_RATE_HZ
+from duet_trio.opus import Encoder
+from duet_trio.speech.pcm import TailHolder
+
+BYTES_PER_S = 2 * SPEECH_RATE_HZ
+
+
+@dataclass(slots=True)
+class SpokenPiece:
+    """What became of one piece so far. ``packets`` is final once ``ended``.
+
+    ``taken`` counts the packets that the pacer has fetched: from the first one on the piece can
+    no longer be dropped.
+    """
+
+    index: int
+    text: str
+    first_sequence: int = 0
+    packets: int = 0
+    taken: int = 0
+    audio_s: float = 0.0
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """One encoded packet and when the PCM that completed it had been encoded."""
+
+    sequence: int
+    opus: bytes
+    piece: SpokenPiece
+
+
+@dataclass(slots=True)
+class _Work:
+    piece: SpokenPiece
+    blocks: deque[bytes] = field(default_factory=deque)
+    ended: bool = False
+    dropped: bool = False
+
+
+class SpeechLine:
+    """PCM in (synchronously), packets out; one per answer."""
+
+    def __init__(self, encoder: Encoder, *, tail_ms: int = 200) -> None:
+        self._encoder = encoder
+        self._tail_ms = tail_ms
+        self._works: deque[_Work] = deque()
+        self._finished = False
+        self._changed = trio.Event()
+        self._packets: deque[Packet] = deque()
+        self._packet_made = trio.Event()
+        self._encoded_all = False
+        self._room = trio.Event()
+        self._next_sequence = 0
+        self._queued_bytes = 0
+        self.pieces: list[SpokenPiece] = []
+        self.audible_or_over = trio.Event()
+
+    def begin(self, index: int, text: str) -> SpokenPiece:
+        """Start the next piece; its PCM follows in `block`."""
+        piece = SpokenPiece(index, text, first_sequence=self._next_sequence)
+        self.pieces.append(piece)
+        self._works.append(_Work(piece))
+        self._wake()
+        return piece
+
+    def block(self, pcm: bytes) -> None:
+        """Take PCM of the piece begun last (any length; s16le at `SPEECH_RATE_HZ`)."""
+        work = self._works[-1]
+        work.blocks.append(pcm)
+        work.piece.audio_s += len(pcm) / BYTES_PER_S
+        self._queued_bytes += len(pcm)
+        self._wake()
+
+    def end(self) -> None:
+        """The piece begun last has all its PCM."""
+        self._works[-1].ended = True
+        self._wake()
+
+    def drop(self) -> bool:
+        """Forget the piece begun last, unless a packet of it has been taken (then: False)."""
+        work = self._works[-1] if self._works else None
+        if work is None or work.piece is not self.pieces[-1] or work.piece.taken:
+            return False
+        self._queued_bytes -= sum(len(block) for block in work.blocks)
+        work.blocks.clear()
+        work.ended = work.dropped = True
+        kept = [packet for packet in self._packets if packet.piece is not work.piece]
+        self._next_sequence -= len(self._packets) - len(kept)
+        self._packets = deque(kept)
+        self.pieces.pop()
+        self._wake()
+        return True
+
+    def finish(self) -> None:
+        """No further piece will come."""
+        self._finished = True
+        self._wake()
+
+    @property
+    def ahead_s(self) -> float:
+        """Audio that waits here, encoded or not."""
+        return self._queued_bytes / BYTES_PER_S + len(self._packets) * self._encoder.frame_ms / 1e3
+
+    async def room(self, limit_s: float) -> None:
+        """Wait until at most ``limit_s`` of audio wait here. A cancel leaves nothing behind."""
+        while self.ahead_s > limit_s:
+            self._room = trio.Event()
+            await self._room.wait()
+
+    async def next_packet(self) -> Packet | None:
+        """Wait for the next packet; None after the last. For the pacer alone."""
+        while not self._packets:
+            if self._encoded_all:
+                return None
+            self._packet_made = trio.Event()
+            await self._packet_made.wait()
+        packet = self._packets.popleft()
+        packet.piece.taken += 1
+        self._room.set()
+        return packet
+
+    async def encode(self) -> None:
+        """Turn PCM into packets until `finish`; a checkpoint after every packet."""
+        while True:
+            while not self._works:
+                if self._finished:
+                    self._encoded_all = True
+                    self._packet_made.set()
+                    self.audible_or_over.set()
+                    return
+                await self._wait()
+            await self._encode_piece(self._works[0])
+            self._works.popleft()
+
+    async def _encode_piece(self, work: _Work) -> None:
+        holder = TailHolder(self._tail_ms)
+        rest = bytearray()
+        size = self._encoder.frame_bytes
+        while not work.dropped:
+            last = work.ended and not work.blocks
+            if last:
+                rest += holder.finish()
+                rest += bytes(-len(rest) % size)
+            elif work.blocks:
+                block = work.blocks.popleft()
+                self._queued_bytes -= len(block)
+                rest += holder.feed(block)
+            else:
+                await self._wait()
+                continue
+            while len(rest) >= size and not work.dropped:
+                self._put(self._encoder.encode(bytes(rest[:size])), work.piece)
+                del rest[:size]
+                await trio.lowlevel.checkpoint()
+            if last:
+                work.piece.ended = True
+                return
+
+    def _put(self, opus: bytes, piece: SpokenPiece) -> None:
+        if not piece.packets:
+            piece.first_sequence = self._next_sequence
+        piece.packets += 1
+        self._packets.append(Packet(self._next_sequence, opus, piece))
+        self._next_sequence += 1
+        self._packet_made.set()
+        self.audible_or_over.set()
+
+    async def _wait(self) -> None:
+        self._changed = trio.Event()
+        await self._changed.wait()
+
+    def _wake(self) -> None:
+        self._changed.set()
