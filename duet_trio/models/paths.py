@@ -64,7 +64,7 @@ def file_state(path: Path, file: ModelFile) -> FileState:
         if path.stat().st_size != file.size:
             return "damaged"
         return "there" if sha256_of(path) == file.sha256 else "damaged"
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return "missing"
 
 
