@@ -76,6 +76,10 @@ _ANSWERING = frozenset({State.SPEAKING, State.OVERLAP, State.DUPLEX})
 #: send up to three after ``listen stop``.
 LATE_PACKETS = 3
 
+#: Longest burst that can be a wake word's; the firmware sends about 2 s. More is a client that
+#: streams all the time without saying so.
+MAX_BURST_MS = 5000
+
 
 class BoardProtocol:
     """The server's side of one connection.
@@ -219,7 +223,7 @@ class BoardProtocol:
     def _(self, detect: Detect) -> BoardEvent:
         # Stock boards send the wake word's audio first, with the microphone not yet open to us,
         # then this. Audio of an open microphone proves nothing: whoever types beside it asks.
-        burst = self._burst > 0
+        burst = 0 < self._burst * self.uplink_frame_ms <= MAX_BURST_MS
         self._may_speak = True
         self._burst = 0
         text = detect.text.strip()

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlsplit
 
-_BEARER = re.compile(r"bearer\s+", re.IGNORECASE)
+_BEARER = re.compile(r"bearer(\s+|$)", re.IGNORECASE)
 _MAC = re.compile(r"[0-9a-f]{2}([:-][0-9a-f]{2}){5}", re.IGNORECASE)
 _MAX_ID_LENGTH = 64
 
@@ -73,9 +73,13 @@ def client_headers(
 
 
 def bare_token(value: str) -> str:
-    """An ``Authorization`` value, or a configured token, without its ``Bearer``."""
+    """An ``Authorization`` value, or a configured token, without its ``Bearer``.
+
+    A ``Bearer`` with nothing after it is no token: clients that were given none send it.
+    """
     value = value.strip()
-    return _BEARER.sub("", value, count=1).strip() if _BEARER.match(value) else value
+    match = _BEARER.match(value)
+    return value[match.end() :] if match else value
 
 
 def clean_id(value: str) -> str:

@@ -20,6 +20,9 @@ PROTOCOL_VERSION = "2024-11-05"
 MAX_TOOLS = 128
 MAX_PAGES = 32
 MAX_RESULT_LENGTH = 16_384
+#: Longest wait for a reply to ``initialize``. Boards need no introduction, and some clients
+#: answer it only if they are offered a photo service.
+INTRODUCTION_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +121,7 @@ class McpClient:
                 "clientInfo": {"name": "duet-trio", "version": "1"},
             },
             now,
+            reply_s=min(self._reply_s, INTRODUCTION_S),
         )
 
     def list_tools(self, now: float) -> McpRequest:

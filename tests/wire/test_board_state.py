@@ -363,6 +363,18 @@ def test_packets_in_flight_when_the_answer_began_are_no_burst() -> None:
     assert say(protocol, m.Detect(text="typed")) == [b.Question("typed")]
 
 
+@pytest.mark.parametrize(("frame_ms", "packets"), [(60, 84), (20, 251)])
+def test_an_endless_stream_is_no_burst(frame_ms: int, packets: int) -> None:
+    protocol = board(greeted=False)
+    say(protocol, m.Hello(audio_params=m.AudioParams(frame_duration=frame_ms)))
+    for _ in range(packets):
+        protocol.receive_bytes(b"room noise")
+    assert say(protocol, m.Detect(text="typed")) == [b.Question("typed")]
+    for _ in range(packets - 1):
+        protocol.receive_bytes(b"wake word")
+    assert say(protocol, m.Detect(text="computer")) == [b.WakeWord("computer")]
+
+
 def test_a_wake_word_after_a_turn_of_push_to_talk() -> None:
     protocol = board()
     say(protocol, m.ListenStart(mode="manual"))
