@@ -8,7 +8,6 @@ one failed, so that one run shows everything; the exit code is 1 if any part fai
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import subprocess
 import sys
@@ -30,12 +29,14 @@ class Part:
 
     name: str
     command: Sequence[str]
+    folder: Path
 
 
 def reading_parts(root: Path) -> list[Part]:
     """What `check` runs, the quickest first."""
     own = [
-        Part(name, [PYTHON, "-m", f"tools.{module}", "--root", str(root)])
+        # Ours, whichever tree they look at.
+        Part(name, [PYTHON, "-m", f"tools.{module}", "--root", str(root)], CHECKS_HOME)
         for name, module in (
             ("texts", "text_rules"),
             ("code rules", "code_rules"),
@@ -50,30 +51,28 @@ def reading_parts(root: Path) -> list[Part]:
         if re.search(r"\b(async|trio)\b", path.read_text(encoding="utf-8"))
     ]
     return [
-        Part("format", [PYTHON, "-m", "ruff", "format", "--check", "--quiet", "--diff", "."]),
-        Part("lint", [PYTHON, "-m", "ruff", "check", "--quiet", "."]),
-        Part("async", [PYTHON, "-W", "error", "-m", "flake8_async", *files]),
+        Part("format", [PYTHON, "-m", "ruff", "format", "--check", "--quiet", "--diff", "."], root),
+        Part("lint", [PYTHON, "-m", "ruff", "check", "--quiet", "."], root),
+        Part("async", [PYTHON, "-W", "error", "-m", "flake8_async", *files], root),
         *own,
-        Part("types", [PYTHON, "-m", "mypy", "--strict"]),
+        Part("types", [PYTHON, "-m", "mypy", "--strict"], root),
     ]
 
 
 def running_parts(root: Path) -> list[Part]:
     """What `test` runs besides; the tests last, so that their summary is the end of the output."""
-    native = [Part("native", [PYTHON, NATIVE])] if (root / NATIVE).is_file() else []
+    native = [Part("native", [PYTHON, NATIVE], root)] if (root / NATIVE).is_file() else []
     report = ["--cov", "--cov-branch", "--cov-report=term:skip-covered"]
-    return [*native, Part("tests", [PYTHON, "-m", "pytest", *report])]
+    return [*native, Part("tests", [PYTHON, "-m", "pytest", *report], root)]
 
 
-def run(parts: Sequence[Part], root: Path) -> list[str]:
+def run(parts: Sequence[Part]) -> list[str]:
     """Run them one after the other; the names of those that failed."""
     failed = []
     for part in parts:
         print(f"--- {part.name}", flush=True)
         start = time.monotonic()
-        # The checks are found beside this file, whichever tree they look at.
-        environment = {**os.environ, "PYTHONPATH": str(CHECKS_HOME)}
-        code = subprocess.run(part.command, cwd=root, env=environment, check=False).returncode
+        code = subprocess.run(part.command, cwd=part.folder, check=False).returncode
         verdict = "ok" if code == 0 else "FAILED"
         print(f"--- {part.name}: {verdict} ({time.monotonic() - start:.1f} s)", flush=True)
         if code != 0:
@@ -91,7 +90,7 @@ def main() -> int:
     parts = reading_parts(root)
     if args.what == "test":
         parts += running_parts(root)
-    failed = run(parts, root)
+    failed = run(parts)
     print(f"gate: failed: {', '.join(failed)}" if failed else "gate: all parts passed")
     return 1 if failed else 0
 

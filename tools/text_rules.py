@@ -21,7 +21,7 @@ RULES = (
     ("the name of a package registry", re.compile(_HOSTS, re.IGNORECASE)),
     (
         "a path that exists on one machine only",
-        re.compile(rf"(?<![\w.:*-])/(?:{_FOLDERS})/|/tmp/bo" r"ot|[A-Z]:[\\/]Us" r"ers[\\/]"),
+        re.compile(rf"(?<![\w.:*~-])/(?:{_FOLDERS})/|/tmp/bo" r"ot|[A-Z]:[\\/]Us" r"ers[\\/]"),
     ),
     ("a mark of unfinished work", re.compile(rf"\b(?:{_MARKS})\b")),
 )
