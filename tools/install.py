@@ -83,7 +83,10 @@ class Installer:
         self.stamp_file = self.venv / "duet-install.json"
         self.flags = os.environ.get("DUET_LLAMA_FLAGS", LLAMA_FLAGS)
         pyproject = root / "pyproject.toml"
-        tree = tomllib.loads(pyproject.read_text(encoding="utf-8"))
+        try:
+            tree = tomllib.loads(pyproject.read_text(encoding="utf-8"))
+        except (OSError, tomllib.TOMLDecodeError) as error:
+            raise SetUpError(f"{pyproject} cannot be read: {error}") from None
         optional = tree["project"].get("optional-dependencies", {})
         unknown = sorted(set(extras) - set(optional))
         if unknown:
