@@ -55,7 +55,7 @@ class Server:
     """
 
     def __init__(
-        self, config: Config, recorder: Recorder, *, last_words: Callable[[], None]
+        self, config: Config, recorder: Recorder, *, last_words: Callable[[], object]
     ) -> None:
         self.config = config
         self._recorder = recorder

@@ -45,7 +45,7 @@ def make_app(site: Site) -> QuartTrio:
                 f"duet-trio is here. Boards are sent to {_websocket_url(site)}\n",
                 mimetype="text/plain",
             )
-        asked = ota.parse_request(dict(request.headers), await request.get_data(as_text=False))
+        asked = ota.parse_request(dict(request.headers), bytes(await request.body))
         site.facts.saw(asked)
         now = time.time()
         answer = ota.answer(

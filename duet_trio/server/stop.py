@@ -25,7 +25,7 @@ INTERRUPTED = 130  # what shells expect after Ctrl-C
 class Stop:
     """The order to stop. ``code`` is the exit code that goes with it."""
 
-    def __init__(self, last_words: Callable[[], None]) -> None:
+    def __init__(self, last_words: Callable[[], object]) -> None:
         self._last_words = last_words
         self._timer: threading.Timer | None = None
         self.ordered = trio.Event()

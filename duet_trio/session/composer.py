@@ -18,6 +18,10 @@ from duet_trio.speech.pieces import Piece, PieceMaker
 from duet_trio.speech.spoken_text import SpokenText
 
 
+#: Audio ahead beyond this makes no difference to where a piece may close.
+AHEAD_MATTERS_S = 60.0
+
+
 @dataclass(frozen=True, slots=True)
 class TextPiece:
     """A piece on its way to the voice; the voice sets ``begun`` once it has the GPU turn."""
@@ -126,7 +130,8 @@ class Composer:
 
     def _take_text(self, text: str) -> None:
         self._characters += len(text)
-        self._maker.feed(self._cleaner.feed(text))
+        ahead_s = min(self._labels.urgency(), AHEAD_MATTERS_S)
+        self._maker.feed(self._cleaner.feed(text), audio_ahead_s=ahead_s)
         if self._cleaner.first_emoji is not None and not self._emoji_told:
             self._emoji_told = True
             self._on_emoji(self._cleaner.first_emoji)
