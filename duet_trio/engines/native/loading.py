@@ -1,0 +1,155 @@
+"""From the ``[tts]`` section to an open engine: which files, are they sound, do they fit.
+
+Everything that an engine would answer with "cannot load" (or by aborting) is looked at first in
+the heads of the files, so that the message names the key and the cure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from duet_trio.engines import gguf
+from duet_trio.engines.native.types import Options
+from duet_trio.engines.native.voice import NativeVoice
+from duet_trio.errors import ConfigError, MissingFileError, MissingLibraryError
+from duet_trio.models.paths import locate
+
+TALKER = "qwen3-tts"
+CODEC = "qwen3-tts-tokenizer"
+#: ``tts.library`` of the engine that needs no library: a tone, for trying the pipeline.
+TONE = "tone"
+_CODEBOOK_SIZE = 2048  # of the published codec, where the file does not say
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What the model files say. ``languages`` empty: not known, any is passed on."""
+
+    identity: str
+    embedding_length: int = 0
+    codebook_size: int = 0
+    kind: str = "base"
+    languages: tuple[str, ...] = ()
+    speakers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OpenEngine:
+    """An engine ready to speak, and what its model is."""
+
+    native: NativeVoice
+    model: Model
+
+
+def open_engine(settings: Mapping[str, Any]) -> OpenEngine:
+    """Open what ``tts.library``, ``.model`` and ``.codec`` name; takes seconds.
+
+    Raises `ConfigError`, `MissingFileError` or `MissingLibraryError`, one line each.
+    """
+    # Else ggml starts a debugger when it aborts, which can hang instead of ending the process.
+    os.environ["GGML_NO_BACKTRACE"] = "1"
+    threads, gpu = int(settings.get("threads", 1)), bool(settings.get("gpu", False))
+    if settings.get("library") == TONE:
+        return OpenEngine(NativeVoice(Options(engine=TONE, threads=threads)), Model("tone"))
+    library = library_path(settings)
+    for key in ("model", "codec"):
+        if not settings.get(key) and (key == "model" or not _is_folder_model(settings)):
+            raise ConfigError(f"tts.{key} is empty; name its GGUF file")
+    model_path = locate("tts", settings["model"])
+    if _is_folder_model(settings):
+        model, codec_path = describe_folder(model_path), Path()
+    else:
+        codec_path = locate("tts", settings["codec"])
+        model = describe_pair(model_path, codec_path)
+    options = Options(
+        library=str(library),
+        model=str(model_path),
+        codec=str(codec_path) if settings.get("codec") else "",
+        threads=threads,
+        gpu=gpu,
+        embedding_length=model.embedding_length,
+        codebook_size=model.codebook_size,
+    )
+    try:
+        return OpenEngine(NativeVoice(options), model)
+    except MissingLibraryError as error:
+        raise MissingLibraryError(f"tts.library = {error}") from None
+    except MissingFileError as error:
+        raise MissingFileError(
+            f"tts.model = {model_path}: the engine refused it: {error}"
+        ) from None
+
+
+def library_path(settings: Mapping[str, Any]) -> Path:
+    """The configured library. Raises `ConfigError` or `MissingLibraryError`."""
+    if not settings.get("library"):
+        raise ConfigError("tts.library is empty; name libqwen or another engine's shared library")
+    path = locate("tts", settings["library"])
+    if not path.is_file():
+        raise MissingLibraryError(f"tts.library = {path}: no such file; correct the path")
+    return path
+
+
+def describe_pair(talker_path: Path, codec_path: Path) -> Model:
+    """Check a talker and a codec GGUF and say what matters of them."""
+    talker = gguf.read(talker_path, "tts.model")
+    codec = gguf.read(codec_path, "tts.codec")
+    if (talker.architecture, codec.architecture) == (CODEC, TALKER):
+        raise MissingFileError(
+            f"tts.model = {talker_path}: this is the codec; exchange tts.model and tts.codec"
+        )
+    for file, key, wanted in ((talker, "model", TALKER), (codec, "codec", CODEC)):
+        if file.architecture != wanted:
+            raise MissingFileError(
+                f"tts.{key} = {file.path}: holds '{file.architecture}', not '{wanted}'; "
+                f"take a Qwen3-TTS {'talker' if key == 'model' else 'codec (tokenizer)'} file"
+            )
+    return Model(
+        identity=f"{talker.identity}{codec.identity[:8]}",
+        embedding_length=talker.whole("talker.embedding_length"),
+        codebook_size=codec.whole("decoder.codebook_size", _CODEBOOK_SIZE),
+        kind=str(talker.metadata.get(f"{TALKER}.model_type", "base")),
+        languages=_texts(talker, "codec.language_names"),
+        speakers=_texts(talker, "codec.speaker_names"),
+    )
+
+
+def describe_folder(path: Path) -> Model:
+    """The same for the model folder of qwen3-tts.cpp (or one talker in it)."""
+    folder = path.parent if path.suffix == ".gguf" else path
+    files = sorted(folder.glob("*.gguf")) if folder.is_dir() else []
+    if not files:
+        raise MissingFileError(f"tts.model = {path}: no folder with GGUF files; correct the path")
+    digest = hashlib.sha256()
+    length = 0
+    for file in files:
+        head = gguf.read(file, "tts.model")
+        digest.update(head.identity.encode())
+        if "tokenizer" not in file.name:
+            length = length or _embedding_length(head)
+    return Model(identity=digest.hexdigest()[:24], embedding_length=length)
+
+
+def _is_folder_model(settings: Mapping[str, Any]) -> bool:
+    """qwen3-tts.cpp finds its codec by itself in the folder; libqwen wants it named."""
+    model = locate("tts", settings.get("model") or ".")
+    return bool(settings.get("model")) and (model.is_dir() or not settings.get("codec"))
+
+
+def _embedding_length(head: gguf.Gguf) -> int:
+    """By whatever key that converter used, else by the published sizes (0.6B and 1.7B)."""
+    for key, value in head.metadata.items():
+        if key.endswith(("talker.embedding_length", "spk_enc.embedding_length")):
+            return int(value)
+    name = head.path.name.lower()
+    return 1024 if "0.6b" in name else 2048 if "1.7b" in name else 0
+
+
+def _texts(file: gguf.Gguf, key: str) -> tuple[str, ...]:
+    value = file.metadata.get(f"{file.architecture}.{key}", [])
+    return tuple(str(item) for item in value) if isinstance(value, list) else ()

@@ -1,0 +1,130 @@
+"""``duet voice add | list | remove | try``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from duet_trio.cli import add_config_options, read_config
+from duet_trio.engines.native.maker_task import Task
+from duet_trio.engines.native.voice_store import VoiceStore
+from duet_trio.errors import ConfigError
+from duet_trio.speech.caps import audio_cap_s
+from duet_trio.voices import voices_folder
+from duet_trio.voices.making import run_task, settings_of
+from duet_trio.voices.reference import check_reference
+
+if TYPE_CHECKING:
+    from duet_trio.config import Config
+
+_TRY_TEXT = "Hello! This is how I sound. Shall we talk about something?"
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``duet voice`` and what it can do."""
+    parser = subparsers.add_parser("voice", help="list, add and check cloned voices")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+
+    add = actions.add_parser("add", help="make a voice of a recording of 3 to 15 s")
+    add.add_argument("name", help="what to call it in tts.voice")
+    add.add_argument("recording", type=Path, help="a WAV file of one person, speaking clearly")
+    add.add_argument(
+        "--text",
+        default="",
+        metavar="TRANSCRIPT",
+        help="what is said in it, word by word: closer likeness, slower, at most 8 s",
+    )
+    add.set_defaults(func=_add)
+
+    listing = actions.add_parser("list", help="all voices, and the models they are made for")
+    listing.set_defaults(func=_list)
+
+    remove = actions.add_parser("remove", help="forget a voice")
+    remove.add_argument("name")
+    remove.set_defaults(func=_remove)
+
+    trial = actions.add_parser("try", help="speak a text with a voice into a WAV file")
+    trial.add_argument("name", nargs="?", default="", help="none: the model's own voice")
+    trial.add_argument("--text", default=_TRY_TEXT)
+    trial.add_argument("--out", type=Path, default=Path("voice.wav"), metavar="FILE")
+    trial.add_argument("--seed", type=int, default=1)
+    trial.set_defaults(func=_try)
+
+    for action in (add, listing, remove, trial):
+        add_config_options(action)
+
+
+def _add(args: argparse.Namespace) -> int:
+    config = read_config(args)
+    _need_qwen(config)
+    reference = check_reference(args.recording, icl=bool(args.text))
+    store = VoiceStore(voices_folder(config))
+    replaced = args.name in store.names()
+    record = store.add(
+        args.name, reference.pcm, transcript=args.text.strip(), source=args.recording.name
+    )
+    for remark in reference.remarks:
+        _say(f"{args.recording}: {remark}")
+    task = Task(do="make", settings=settings_of(config), voice=args.name)
+    outcome = run_task(task, config.tts.load_s)
+    how = "had been made before" if outcome.reused else f"made in {outcome.work_s:.1f} s"
+    _say(
+        f"{args.name}: {record.kind} voice of {record.seconds:.1f} s, {how}"
+        f'{" (replaced)" if replaced else ""}; use it with tts.voice = "{args.name}"'
+    )
+    return 0
+
+
+def _list(args: argparse.Namespace) -> int:
+    store = VoiceStore(voices_folder(read_config(args)))
+    for name in store.names():
+        record = store.read(name)
+        made = ", ".join(store.made_for(record)) or "none yet"
+        _say(
+            f"{name:<16} {record.kind:<9} {record.seconds:5.1f} s  from {record.source}"
+            f"  models: {made}"
+        )
+    if not store.names():
+        _say(f"no voices in {store.folder}; make one with: duet voice add NAME ref.wav")
+    return 0
+
+
+def _remove(args: argparse.Namespace) -> int:
+    VoiceStore(voices_folder(read_config(args))).remove(args.name)
+    _say(f"{args.name}: removed")
+    return 0
+
+
+def _try(args: argparse.Namespace) -> int:
+    config = read_config(args)
+    _need_qwen(config)
+    task = Task(
+        do="say",
+        settings=settings_of(config),
+        voice=args.name or config.tts.voice,
+        text=args.text,
+        out=str(args.out),
+        cap_s=audio_cap_s(args.text),
+        seed=args.seed,
+    )
+    outcome = run_task(task, config.tts.load_s)
+    factor = outcome.work_s / outcome.audio_s if outcome.audio_s else 0.0
+    _say(
+        f"{args.out}: {outcome.audio_s:.1f} s of speech in {outcome.work_s:.1f} s"
+        f" (real-time factor {factor:.2f}; loading took {outcome.load_s:.1f} s)"
+    )
+    return 0
+
+
+def _need_qwen(config: Config) -> None:
+    if config.tts.engine != "qwen":
+        raise ConfigError(
+            f"tts.engine = {config.tts.engine}: only qwen clones voices; set tts.engine, "
+            "tts.library, tts.model and tts.codec"
+        )
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
