@@ -19,6 +19,11 @@ from tools.findings import Finding, python_files, relative, run_check
 BORDERS: dict[str, set[str]] = {
     # An answer's own fault ends only that answer.
     "duet_trio/session/conversation.py": {"Conversation._run_answer"},
+    # One connection's defect must not reach another's.
+    "duet_trio/server/boards.py": {"Boards.serve"},
+    # The worker's job loop: whatever an engine raises is told to the parent.
+    "duet_trio/engines/job_runner.py": {"RunningJob._final"},
+    "duet_trio/engines/worker_loop.py": {"_run_adapter"},
     # A value that cannot be written costs its event's fields, not the trace.
     "duet_trio/trace/recorder.py": {"FileRecorder._encode"},
     # onnxruntime's errors share no base but Exception.

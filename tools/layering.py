@@ -36,8 +36,10 @@ LAYERS = {
 }  # fmt: skip
 TOP = 5
 
-#: Within a layer packages do not see each other, except in these two.
+#: Within a layer packages do not see each other, except in these two,
 OPEN_LAYERS = {0, TOP}
+#: and except for these: a trace is replayed and judged with the rules that made it.
+SIDEWAYS = {("trace", "speech")}
 
 #: Package → the only modules of lower layers that it may use (with what lies below them). The
 #: simulated board is the other end of the wire: code that it shared would share its faults.
@@ -46,9 +48,10 @@ ONLY = {"board": ("", "errors", "config", "events", "wire", "opus")}
 #: which one, nor that it may be a script.
 NOT_USED = {"session": ("engines.adapters", "engines.scripted", "engines.worker")}
 
-#: Imported by the worker process and each other only: they bring engines into the process.
+#: Imported by each other and by the programs of worker processes only: they bring engines into
+#: the process.
 ADAPTERS = "duet_trio.engines.adapters"
-WORKER = "duet_trio.engines.worker"
+WORKERS = {"duet_trio.engines.worker", "duet_trio.engines.native.maker"}
 ENGINE_LIBRARIES = {
     "av", "ctranslate2", "faster_whisper", "gruut", "llama_cpp", "onnxruntime", "piper", "torch",
     "transformers",
@@ -162,13 +165,14 @@ def _internal(module: str, target: str) -> str | None:
     here, there = layer_of(module), layer_of(target)
     if there is None or here is None:
         return f"imports {target}, which has no layer"
-    if _is_in(target, ADAPTERS) and module != WORKER and not _is_in(module, ADAPTERS):
+    if _is_in(target, ADAPTERS) and module not in WORKERS and not _is_in(module, ADAPTERS):
         return f"imports {target}: adapters run in worker processes only"
     if _head(module) == _head(target) and there <= here:
         return None
     if there > here:
         return f"layer {here} imports {target} of layer {there}: imports go downward only"
-    if there == here and here not in OPEN_LAYERS:
+    sideways = here in OPEN_LAYERS or (_head(module), _head(target)) in SIDEWAYS
+    if there == here and not sideways:
         return f"imports {target} of its own layer {here}: imports go downward only"
     only = ONLY.get(_head(module)) if here != TOP else None
     if only is not None and not any(_is_in(target, _full(name)) for name in only):
@@ -202,7 +206,7 @@ def _is_in(module: str, package: str) -> bool:
 
 def _worker_closure(graph: dict[str, list[Import]], paths: dict[str, str]) -> Iterator[Finding]:
     """Follow what is loaded with the worker and its adapters, through our own modules."""
-    starts = [name for name in graph if name == WORKER or _is_in(name, ADAPTERS)]
+    starts = [name for name in graph if name in WORKERS or _is_in(name, ADAPTERS)]
     seen = set(starts)
     queue = deque(starts)
     while queue:
