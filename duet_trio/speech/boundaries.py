@@ -46,18 +46,17 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Titles and the like, never the end of a sentence when something follows.
+# Titles, months and the like (not those that are words as well: "mar", "art"), never the end of a sentence when something follows.
 _ABBREVIATIONS = _words(
     "mr mrs ms mx dr drs prof rev fr sr jr st mt hon pres gov sen rep gen col maj capt cmdr "
     "lt sgt messrs mme mlle vs etc approx dept est inc ltd co corp bros ca cf al eg ie jan "
-    "feb mar apr jun jul aug sep sept oct nov dec hr fr nr bzw usw ggf evtl inkl str abs art "
+    "feb apr jun jul aug sep sept oct nov dec hr fr nr bzw usw ggf evtl inkl str abs "
     "bspw tel ave blvd rd"
 )
 # Only before a number.
 _BEFORE_NUMBER = _words("no nos nr vol p pp fig figs sec ch art par ed eq")
 # Of the first list, those that often end a sentence: a capital letter behind them decides.
 _MAY_END = _words("etc inc ltd co corp jr sr usw al bros rd ave blvd")
-_MONTHS_AND_WORDS = _words("mar art no")  # also ordinary words: "no.", "the art."
 
 
 def candidates(text: str, start: int) -> int:
@@ -75,10 +74,9 @@ def scan(text: str, at: int, *, final: bool) -> Found:
     if char == "\n":
         return Found("sentence", at)
     stop = at + 1
-    while stop < len(text) and text[stop] in _MARKS:
+    while char in _MARKS and stop < len(text) and text[stop] in _MARKS:
         stop += 1
-    marks = text[at:stop] if char in _MARKS else char
-    stop = at + len(marks)
+    marks = text[at:stop]
     while stop < len(text) and text[stop] in _CLOSERS:
         stop += 1
     if stop == len(text) and not final:
@@ -143,4 +141,4 @@ def _abbreviation(before: str, next_char: str) -> bool:
         return True
     if lower in _MAY_END:
         return not next_char.isupper()
-    return lower in _ABBREVIATIONS and lower not in _MONTHS_AND_WORDS
+    return lower in _ABBREVIATIONS

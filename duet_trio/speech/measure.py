@@ -30,6 +30,12 @@ def speech_units(text: str) -> float:
     return units
 
 
+def first_speakable(text: str) -> int:
+    """Index of the first letter or digit; -1: there is none."""
+    match = _SPEAKABLE.search(text)
+    return match.start() if match else -1
+
+
 def speakable(text: str) -> bool:
     """Whether a voice would say anything: is there a letter or a digit?"""
-    return _SPEAKABLE.search(text) is not None
+    return first_speakable(text) >= 0

@@ -21,12 +21,12 @@ import regex
 
 from duet_trio.speech.boundaries import candidates, scan
 from duet_trio.speech.budget import MAX_UNITS, End
-from duet_trio.speech.measure import speakable, speech_units
+from duet_trio.speech.measure import first_speakable, speakable, speech_units
 
 #: Longest piece in characters.
 MAX_CHARACTERS = 250
 
-_LEAST_CUT = 40  # a forced cut leaves no crumbs in front
+_LEAST_SHARE = 6  # a forced cut leaves no crumbs in front: at least a sixth of what fits
 _EXTENDS = regex.compile(r"[\p{M}\u200c\u200d\ufe0e\ufe0f]")
 
 
@@ -85,24 +85,27 @@ class PieceMaker:
 
     def _cut(self, audio_ahead_s: float, *, final: bool) -> None:
         while True:
-            at = candidates(self._text, self._scanned)
             limit = self._limit()
-            if limit and (at < 0 or at >= limit):
-                self._force(limit)
-                continue
+            # A piece that is too long is cut by what stands up to the limit alone: what has
+            # arrived behind it must not matter.
+            text = self._text[: limit + 1] if limit else self._text
+            at = candidates(text, self._scanned)
             if at < 0:
-                self._scanned = len(self._text)
-                return
-            end = scan(self._text, at, final=final)
-            if limit and end.stop > limit:
+                if not limit:
+                    self._scanned = len(text)
+                    return
                 self._force(limit)
                 continue
-            if end.kind == "undecided":
+            end = scan(text, at, final=final and not limit)
+            if limit and (end.kind == "undecided" or end.stop > limit):
+                self._force(limit)
+            elif end.kind == "undecided":
                 self._scanned = at
                 return
-            self._scanned = max(at + 1, end.stop)
-            if end.kind != "none":
-                self._consider(end.stop, end.kind, audio_ahead_s)
+            else:
+                self._scanned = max(at + 1, end.stop)
+                if end.kind != "none":
+                    self._consider(end.stop, end.kind, audio_ahead_s)
 
     def _consider(self, index: int, kind: End, audio_ahead_s: float) -> None:
         text = self._text[:index]
@@ -117,19 +120,22 @@ class PieceMaker:
             self._clause_cut = index
 
     def _limit(self) -> int:
-        """Most characters of the text that one piece may have; 0 while it is not longer."""
-        if len(self._text) <= MAX_UNITS // 4 or (
-            len(self._text) <= MAX_CHARACTERS and speech_units(self._text) <= MAX_UNITS
-        ):
+        """How much of the text fits in one piece; 0 while all of it does.
+
+        Counted from the first letter or digit, so that every piece has one.
+        """
+        start = first_speakable(self._text)
+        if start < 0 or len(self._text) - start <= MAX_UNITS // 4:
             return 0
-        limit = min(len(self._text), MAX_CHARACTERS)
-        while speech_units(self._text[:limit]) > MAX_UNITS:
+        limit = min(len(self._text), start + MAX_CHARACTERS)
+        while speech_units(self._text[start:limit]) > MAX_UNITS:
             limit -= 1
-        return limit
+        return limit if limit < len(self._text) else 0
 
     def _force(self, limit: int) -> None:
+        least = limit // _LEAST_SHARE
         for cut in (self._sentence_cut, self._clause_cut, self._text.rfind(" ", 0, limit + 1)):
-            if _LEAST_CUT <= cut <= limit and speakable(self._text[:cut]):
+            if cut >= least and speakable(self._text[:cut]):
                 self._close(cut)
                 return
         while limit > 1 and _EXTENDS.match(self._text[limit]):
