@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from duet_trio.models.catalogue import CATALOGUE, ModelSet, find_set
 from duet_trio.models.paths import model_folder
 from duet_trio.models.pull import pull, states
 
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
 _REDRAW_S = 0.1
 _BAR = 30
 
 
+def register(subparsers: Subparsers) -> None:
+    """Add ``models`` to the command line."""
+    parser = subparsers.add_parser("models", help="list models, and pull those of the demo")
+    add_arguments(parser)
+    parser.set_defaults(func=lambda arguments: run(arguments, sys.stdout))
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Give ``duet models`` its two sub-commands (`run` carries them out)."""
-    commands = parser.add_subparsers(dest="models_command", required=True)
+    commands = parser.add_subparsers(dest="models_command", required=True, metavar="list|pull")
     listing = commands.add_parser("list", help="which model files are there, missing or damaged")
     fetching = commands.add_parser("pull", help="fetch a set of models; resumes where it stopped")
     fetching.add_argument("set", nargs="?", default="demo", help="name of the set (default: demo)")

@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from duet_trio.engines import gguf
 from duet_trio.errors import EngineFailedError, MissingLibraryError
 from duet_trio.models.paths import damaged
 
@@ -54,9 +55,8 @@ def _silence() -> Any:
 class StopSwitch:
     """A flag that llama.cpp looks at before each node of its graph, without a Python call.
 
-    The abort callback is libc's ``strlen`` on two bytes of ours: 0 while the first is NUL,
-    1 when it is not. A Python callback would take the GIL hundreds of times per token, and
-    would wait for whoever holds it.
+    The abort callback is libc's ``strlen`` on two bytes of ours: 0 while the first is NUL, 1
+    when it is not. A Python callback would have to take the GIL hundreds of times per token.
     """
 
     def __init__(self, lib: Any) -> None:
@@ -99,7 +99,8 @@ class LlamaRuntime:
         model_params.n_gpu_layers = gpu_layers
         self._model = lib.llama_model_load_from_file(str(path).encode(), model_params)
         if not self._model:
-            raise damaged(path, WHAT, _why(path))
+            gguf.read(path, "llm.model")  # says in one line what is wrong with the file
+            raise damaged(path, WHAT, "this llama.cpp does not know its kind")
         self._vocab = lib.llama_model_get_vocab(self._model)
         self.trained_context = int(lib.llama_model_n_ctx_train(self._model))
         self.context = min(context, self.trained_context)
@@ -275,10 +276,3 @@ class Sampler:
         if self._chain is not None:
             self._lib.llama_sampler_free(self._chain)
             self._chain = None
-
-
-def _why(path: Path) -> str:
-    with path.open("rb") as stream:
-        if stream.read(4) != b"GGUF":
-            return "it is no GGUF file"
-    return "it is damaged, or of a kind that this llama.cpp does not know"

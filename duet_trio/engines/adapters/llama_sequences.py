@@ -1,9 +1,12 @@
 """Which llama.cpp sequence holds which tokens, and who gets which (pure bookkeeping).
 
-A stream keeps its sequence while it lives. A new one takes the free sequence that shares the
-longest beginning with its prompt (the conversation's own last turn, or at least the system
-prompt); with none free, the one that was used least recently changes hands, and its owner
-will have to be evaluated again: that is counted.
+A stream keeps its sequence while it lives. A new one takes the free sequence in which more of
+its prompt is found than would be thrown away: the conversation's own last turn, or one that
+holds the system prompt alone. Without such a one, the free sequence that was used least
+recently: the longest common beginning would be the wrong rule, since all prompts share the
+system prompt, and one conversation would destroy another's past while others lie idle. With
+none free, the least recently used changes hands, and its owner will have to be evaluated
+again: that is counted.
 """
 
 from __future__ import annotations
@@ -39,10 +42,7 @@ class SequenceTable:
         slot = next((slot for slot in self.slots if slot.owner == stream), None)
         if slot is None:
             free = [slot for slot in self.slots if slot.owner is None]
-            if free:
-                slot = max(free, key=lambda s: (common_prefix(s.tokens, tokens), -s.used))
-            else:
-                slot = min(self.slots, key=lambda s: s.used)
+            slot = _worth_reusing(free, tokens) or min(free or self.slots, key=lambda s: s.used)
         slot.owner = stream
         slot.used = self._clock
         return slot
@@ -63,6 +63,17 @@ class SequenceTable:
         """How many of ``tokens``, from the first on, were in some sequence at some time."""
         lists = [slot.tokens for slot in self.slots] + list(self._lost)
         return max((common_prefix(known, tokens) for known in lists), default=0)
+
+
+def _worth_reusing(free: Sequence[Slot], tokens: Sequence[int]) -> Slot | None:
+    """The slot with the best balance of tokens found and tokens lost, if that is a gain."""
+
+    def gain(slot: Slot) -> int:
+        found = common_prefix(slot.tokens, tokens)
+        return found - (len(slot.tokens) - found)
+
+    best = max(free, key=lambda slot: (gain(slot), -slot.used), default=None)
+    return best if best is not None and gain(best) > 0 else None
 
 
 def common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
