@@ -131,6 +131,7 @@ class TtsSection(Section, frozen=True):
     gpu: bool = False  # does it need the GPU turn?
     threads: Count = 1  # CPU threads of the engine
     voice: str = ""  # name of a voice; empty: the model's own
+    voices: str = ""  # qwen: folder of cloned voices; empty: voices/ in server.state_dir
     language: str = "english"  # qwen: language of the text
     ahead_s: Positive = 10.0  # audio waiting from which no new piece is begun
     first_audio_s: NotNegative = 0.1  # scripted: request to first block

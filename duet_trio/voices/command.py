@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from duet_trio.cli import add_config_options, read_config
 from duet_trio.engines.native.maker_task import Task
 from duet_trio.engines.native.voice_store import VoiceStore
-from duet_trio.errors import ConfigError
+from duet_trio.errors import ConfigError, DuetError
 from duet_trio.speech.caps import audio_cap_s
 from duet_trio.voices import voices_folder
-from duet_trio.voices.making import run_task, settings_of
+from duet_trio.voices.making import VoiceFailedError, run_task, settings_of
 from duet_trio.voices.reference import check_reference
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="TRANSCRIPT",
         help="what is said in it, word by word: closer likeness, slower, at most 8 s",
     )
-    add.set_defaults(func=_add)
+    add.set_defaults(func=_reported(_add))
 
     listing = actions.add_parser("list", help="all voices, and the models they are made for")
     listing.set_defaults(func=_list)
@@ -50,10 +51,23 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     trial.add_argument("--text", default=_TRY_TEXT)
     trial.add_argument("--out", type=Path, default=Path("voice.wav"), metavar="FILE")
     trial.add_argument("--seed", type=int, default=1)
-    trial.set_defaults(func=_try)
+    trial.set_defaults(func=_reported(_try))
 
     for action in (add, listing, remove, trial):
         add_config_options(action)
+
+
+def _reported(action: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """One line and exit code 1 for what the engine did, instead of a traceback."""
+
+    def run(args: argparse.Namespace) -> int:
+        try:
+            return action(args)
+        except VoiceFailedError as error:
+            sys.stderr.write(f"duet: {error}\n")
+            return 1
+
+    return run
 
 
 def _add(args: argparse.Namespace) -> int:
@@ -68,7 +82,11 @@ def _add(args: argparse.Namespace) -> int:
     for remark in reference.remarks:
         _say(f"{args.recording}: {remark}")
     task = Task(do="make", settings=settings_of(config), voice=args.name)
-    outcome = run_task(task, config.tts.load_s)
+    try:
+        outcome = run_task(task, config.tts.load_s)
+    except DuetError:
+        store.remove(args.name)  # a voice that cannot speak would fail much later
+        raise
     how = "had been made before" if outcome.reused else f"made in {outcome.work_s:.1f} s"
     _say(
         f"{args.name}: {record.kind} voice of {record.seconds:.1f} s, {how}"

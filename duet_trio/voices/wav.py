@@ -64,14 +64,15 @@ def _chunks(data: bytes) -> dict[bytes, bytes]:
 
 def _samples(audio: bytes, code: int, bits: int) -> Floats:
     if code == _FLOAT and bits == 32:
-        return np.frombuffer(audio, "<f4").astype(np.float32)
+        return np.frombuffer(audio, np.dtype("<f4")).astype(np.float32)
     if code != _PCM or bits not in (8, 16, 24, 32):
         raise ValueError(f"format {code} with {bits} bits; use 16-bit PCM")
     if bits == 8:
-        return (np.frombuffer(audio, np.uint8).astype(np.float32) - 128) / 128
+        return (np.frombuffer(audio, np.uint8).astype(np.float32) - 128) / np.float32(128)
     if bits == 24:
         bytes_3 = np.frombuffer(audio, np.uint8).reshape(-1, 3)
         wide = np.zeros((len(bytes_3), 4), np.uint8)
         wide[:, 1:] = bytes_3  # as the upper three bytes: the sign comes by itself
-        return (wide.view("<i4")[:, 0] / 2**31).astype(np.float32)
-    return (np.frombuffer(audio, f"<i{bits // 8}") / 2 ** (bits - 1)).astype(np.float32)
+        return (wide.view(np.dtype("<i4"))[:, 0] / 2**31).astype(np.float32)
+    whole = np.frombuffer(audio, np.dtype(f"<i{bits // 8}"))
+    return (whole / 2 ** (bits - 1)).astype(np.float32)
