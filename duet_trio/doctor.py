@@ -14,8 +14,9 @@ import re
 import shutil
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Literal
@@ -133,10 +134,7 @@ def opus() -> Finding:
 
 def model_files(config: Config) -> Iterator[Finding]:
     """Yield the files of the configured local engines, and the one of speech detection."""
-    try:
-        yield Finding("ok", "speech detection", str(find_model(config.vad.model)))
-    except UsageError as error:
-        yield Finding("BAD", "speech detection", str(error))
+    yield _usable("speech detection", lambda: str(find_model(config.vad.model)))
     wanted: tuple[tuple[Kind, str, str], ...] = (
         ("asr", config.asr.engine, config.asr.model),
         ("llm", config.llm.engine, config.llm.model),
@@ -148,19 +146,46 @@ def model_files(config: Config) -> Iterator[Finding]:
             yield Finding("ok", kind, f"remote: {section.base_url or 'no base_url'}")
         elif engine == "scripted":
             yield Finding("ok", kind, "scripted, needs no model")
+        elif engine == "qwen":
+            yield from native_voice(config)
         else:
-            yield _file(kind, f"{engine} model", locate(kind, model))
-    if config.tts.engine == "qwen":
-        yield _file("tts", "qwen codec", Path(config.tts.codec).expanduser())
-        if config.tts.library:
-            yield _file("tts", "qwen library", Path(config.tts.library).expanduser())
+            yield _usable(kind, partial(_model, kind, f"{engine} model", model))
 
 
-def _file(kind: str, what: str, path: Path) -> Finding:
+def _model(kind: Kind, what: str, configured: str) -> str:
+    return f"{what} {require(locate(kind, configured), what)}"
+
+
+def native_voice(config: Config) -> Iterator[Finding]:
+    """Yield how the library and the model files of the native voice stand; loads neither."""
+    settings = {name: getattr(config.tts, name) for name in config.tts.__struct_fields__}
+
+    def library() -> str:
+        # Our own compiled part is checked by this import.
+        from duet_trio.engines.native.loading import TONE, library_path
+
+        return "tone" if settings["library"] == TONE else f"library {library_path(settings)}"
+
+    def model() -> str:
+        from duet_trio.engines.native.loading import describe_folder, describe_pair
+
+        talker = require(locate("tts", settings["model"]), "tts.model")
+        if not settings["codec"]:
+            return f"model {describe_folder(talker).identity} in {talker}"
+        codec = require(locate("tts", settings["codec"]), "tts.codec")
+        return f"model {describe_pair(talker, codec).identity} in {talker}"
+
+    yield _usable("tts", library)
+    if settings["library"] != "tone":
+        yield _usable("tts", model)
+
+
+def _usable(what: str, look: Callable[[], str]) -> Finding:
+    """What ``look`` says, or the `UsageError` that it raises."""
     try:
-        return Finding("ok", kind, f"{what} {require(path, what)}")
+        return Finding("ok", what, look())
     except UsageError as error:
-        return Finding("BAD", kind, str(error))
+        return Finding("BAD", what, str(error))
 
 
 def port(host: str, number: int, key: str) -> Finding:

@@ -117,6 +117,21 @@ def test_remote_engines_need_no_files(tmp_path: Path) -> None:
     assert bad(config) == []
 
 
+def test_native_voice_that_is_not_there(tmp_path: Path) -> None:
+    no_library, no_model = bad(scripted(tmp_path, "tts.engine=qwen", "tts.model=/no/talker.gguf"))
+    assert "tts.library is empty" in no_library.detail
+    assert "/no/talker.gguf is missing" in no_model.detail
+
+
+def test_native_voice_with_something_else_in_its_file(tmp_path: Path) -> None:
+    for name in ("talker.gguf", "codec.gguf", "libqwen.so"):
+        (tmp_path / name).write_bytes(b"not what the name says")
+    settings = (f"tts.{key}={tmp_path / name}" for key, name in (
+        ("model", "talker.gguf"), ("codec", "codec.gguf"), ("library", "libqwen.so")))  # fmt: skip
+    [finding] = bad(scripted(tmp_path, "tts.engine=qwen", *settings))
+    assert "talker.gguf" in finding.detail
+
+
 def test_damaged_speech_detection_path(tmp_path: Path) -> None:
     [finding] = bad(scripted(tmp_path, f"vad.model={tmp_path / 'none.onnx'}"))
     assert finding.what == "speech detection"
