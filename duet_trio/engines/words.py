@@ -1,0 +1,43 @@
+"""Errors of engines in words: for the log, and short ones for people at a board."""
+
+from __future__ import annotations
+
+from duet_trio.engines.contracts import EngineKind
+from duet_trio.errors import (
+    EngineCrashedError,
+    EngineFailedError,
+    EngineHungError,
+    EngineUnavailableError,
+)
+
+NAMES: dict[EngineKind, str] = {
+    "asr": "speech recognition",
+    "llm": "the language model",
+    "tts": "the voice",
+}
+
+
+def hung(kind: EngineKind, detail: str) -> EngineHungError:
+    """A deadline passed."""
+    return EngineHungError(
+        f"{kind}: {detail}", engine=kind, reason=f"{NAMES[kind]} stopped responding"
+    )
+
+
+def crashed(kind: EngineKind, detail: str) -> EngineCrashedError:
+    """The process is gone or mad."""
+    return EngineCrashedError(f"{kind}: {detail}", engine=kind, reason=f"{NAMES[kind]} crashed")
+
+
+def failed(kind: EngineKind, detail: str) -> EngineFailedError:
+    """The engine said so itself."""
+    return EngineFailedError(
+        f"{kind}: {detail}", engine=kind, reason=f"{NAMES[kind]} reported an error"
+    )
+
+
+def unavailable(kind: EngineKind, detail: str) -> EngineUnavailableError:
+    """Not ready, and not soon."""
+    return EngineUnavailableError(
+        f"{kind}: {detail}", engine=kind, reason=f"{NAMES[kind]} is not ready"
+    )
