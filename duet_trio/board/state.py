@@ -126,6 +126,11 @@ class BoardState:
     def _blocked(self) -> bool:
         return self._draining and self.firmware.blocks
 
+    @property
+    def listens(self) -> bool:
+        """Whether it is listening and has said so (not while it still plays out a queue)."""
+        return self.state == "listening" and self._capture_from < math.inf
+
     def microphone_open(self, now: float) -> bool:
         """Whether a microphone frame that ends now is sent."""
         return self.channel_open and self._capture_from <= now
