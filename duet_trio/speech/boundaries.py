@@ -46,7 +46,8 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Titles, months and the like (not those that are words as well: "mar", "art"), never the end of a sentence when something follows.
+# Titles, months and the like, never the end of a sentence when something follows; not those
+# that are words as well ("mar", "art").
 _ABBREVIATIONS = _words(
     "mr mrs ms mx dr drs prof rev fr sr jr st mt hon pres gov sen rep gen col maj capt cmdr "
     "lt sgt messrs mme mlle vs etc approx dept est inc ltd co corp bros ca cf al eg ie jan "

@@ -6,11 +6,13 @@ that follow move with it (an *underrun*). So packet ``n`` plays from ``anchor + 
 where the anchor is set by the first packet and moved by underruns only. Rules:
 
 * At most ``lead`` packets are sent and not yet played out, whatever arrives when.
-* The first ``lead`` packets may leave together; from then on, and from any underrun on, never
-  two within ``CATCH_UP_S`` (50 ms): small boards drop or crash on a burst. After an underrun the
-  lead is thus 1 and grows back by 10 ms a packet.
-* A late send within the lead moves nothing: the schedule is absolute, the next sends come
-  50 ms apart until they are on it again. Re-basing on lateness would add up to a drift.
+* The first ``lead`` packets may leave together; from then on, and from any underrun on, due
+  times are at least ``CATCH_UP_S`` (50 ms) apart: small boards drop or crash on a burst. After an
+  underrun the lead is thus 1 and grows back by 10 ms a packet.
+* A late send within the lead moves nothing: the schedule is absolute. The next one follows it
+  after ``LEAST_GAP_S`` (30 ms) at the earliest. Not 50: with timers of 15.6 ms (Windows) each
+  send would then come 62.5 ms after the one before, and the board would run dry. Re-basing the
+  schedule on lateness would add up to the same.
 """
 
 from __future__ import annotations
@@ -18,8 +20,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-#: Least time between two packets when catching up.
+#: Least time between two due times when catching up.
 CATCH_UP_S = 0.05
+#: Least time between two sends, however late the first of them was.
+LEAST_GAP_S = 0.03
 
 _TINY_S = 1e-9  # rounding of float times
 
@@ -43,6 +47,8 @@ class PaceSchedule:
         self._anchor: float | None = None
         self._sent = 0
         self._last_sent = -math.inf
+        self._last_due = -math.inf
+        self._next_due = -math.inf
         self._free = lead  # packets below this number need no distance
         self._underruns = Underruns()
 
@@ -57,23 +63,29 @@ class PaceSchedule:
         return self._underruns
 
     def due(self, ready_at: float) -> float:
-        """Earliest time at which the next packet, ready since ``ready_at``, may be sent."""
+        """Earliest time at which the next packet, ready since ``ready_at``, may be sent.
+
+        Remembered until `sent`: the distance to the packet after it counts from here.
+        """
+        self._next_due = ready_at
         if self._anchor is None:
             return ready_at
         due = self._anchor + max(0, self._sent + 1 - self._lead) * self._frame_s
         if self._sent >= self._free:
-            due = max(due, self._last_sent + CATCH_UP_S)
-        return max(ready_at, due)
+            due = max(due, self._last_due + CATCH_UP_S, self._last_sent + LEAST_GAP_S)
+        self._next_due = max(ready_at, due)
+        return self._next_due
 
     def sent(self, now: float) -> float:
         """Count the next packet as sent at ``now``; give the seconds of underrun before it."""
         late = 0.0
         if self._anchor is None:
-            self._anchor = now
+            self._anchor = self._next_due = now
         else:
             late = now - (self._anchor + self._sent * self._frame_s)
             if late > _TINY_S:
                 self._anchor = now - self._sent * self._frame_s
+                self._next_due = now
                 self._free = 0
                 self._underruns = Underruns(
                     self._underruns.count + 1, self._underruns.total_s + late
@@ -81,7 +93,7 @@ class PaceSchedule:
             else:
                 late = 0.0
         self._sent += 1
-        self._last_sent = now
+        self._last_sent, self._last_due = now, self._next_due
         return late
 
     def playback_end(self, now: float) -> float:

@@ -16,7 +16,7 @@ _HTML = regex.compile(
 _PARTING = regex.compile(r"</?(?:br|p|li|div|hr|h[1-6]|ul|ol)\b", regex.IGNORECASE)
 _AUTOLINK = regex.compile(r"<(?=https?://)", regex.IGNORECASE)
 _ADDRESS = regex.compile(r"(?:https?://|www\.)(?=[^\s])", regex.IGNORECASE)
-_STOP = regex.compile(r"""[.,;:!?)\]}'"*_~]{1,20}(?=([\s\S]))""")
+_STOP = regex.compile(r"""[.,;:!?)\]}'"*_~]{1,20}+(?=([\s\S]))""")
 _BEHIND = regex.compile(r"""[\s<>"“”（）「」『』《》【】，。、；：！？]""")
 
 
@@ -86,7 +86,8 @@ class Addresses:
         return used
 
     def _address_start(self) -> int:
-        if is_word(self._head.before):
+        before = self._head.before
+        if before.isascii() and is_word(before):  # Chinese has no space in front
             return NOT_MINE
         used = self._head.drop(_ADDRESS)
         if used > 0:

@@ -23,7 +23,7 @@ Rule = Callable[[], int]
 
 
 class Head:
-    """Input cursor and output of one answer. ``mode``: the rule in charge, if one has taken over."""
+    """Input cursor and output of one answer. ``mode``: the rule that has taken over, if any."""
 
     def __init__(self) -> None:
         self.mode: Rule | None = None
