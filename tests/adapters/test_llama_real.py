@@ -15,6 +15,7 @@ import pytest
 from duet_trio.config import LlmSection
 from duet_trio.engines.adapter import SequenceLostError
 from duet_trio.engines.adapters.llama import LlamaAdapter
+from duet_trio.engines.adapters.llama_native import StoppedError
 from duet_trio.engines.contracts import Message, Written
 from duet_trio.engines.pipe import WriteJob
 from duet_trio.errors import ConfigError, MissingFileError
@@ -175,6 +176,21 @@ def test_a_cancel_in_mid_prompt_ends_the_evaluation(
     writer.write(TOKENS)
     assert writer.text == alone[CAT]
     writer.close()
+
+
+def test_the_stop_switch_ends_an_evaluation_inside_llama(llama: LlamaAdapter) -> None:
+    runtime = llama._loaded
+    slot = llama._table.take(42, [])
+    llama._keep(slot, 0)
+    tokens = runtime.tokenize("one two three", special=False)
+    llama.cancel_now()
+    with pytest.raises(StoppedError):
+        runtime.evaluate(slot.index, tokens, 0)
+    runtime.switch.reset()
+    assert runtime.truncate(slot.index, 0) == 0
+    runtime.evaluate(slot.index, tokens, 0)
+    runtime.truncate(slot.index, 0)
+    llama._table.release(42)
 
 
 def test_a_cancel_before_the_job_costs_nothing(llama: LlamaAdapter) -> None:

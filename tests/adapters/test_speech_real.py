@@ -98,27 +98,28 @@ def test_speech_comes_in_short_blocks_and_begins_and_ends_softly(piper: PiperAda
     assert samples[-1] == 0
 
 
-def test_each_sentence_leaves_before_the_next_is_made(piper: PiperAdapter) -> None:
+def test_each_sentence_leaves_before_the_next_is_made_and_keeps_its_length(
+    piper: PiperAdapter, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """When the first block comes, the network has only run once."""
-    runs: list[str] = []
-    runs_at_first: list[int] = []
+    runs: list[int] = []
+    runs_at_block: list[int] = []
     real = piper._synthesise
 
     def counting(line: str, voice: str, options: Any) -> Any:
-        runs.append(line)
-        return real(line, voice, options)
+        audio = real(line, voice, options)
+        runs.append(len(audio))
+        return audio
 
-    piper._synthesise = counting  # type: ignore[method-assign]
-    try:
-        piper.speak(
-            SpeakJob(1, " ".join(SENTENCES[:3]), 1, 1, 30.0),
-            lambda block: runs_at_first.append(len(runs)),
-            never,
-        )
-    finally:
-        del piper._synthesise
+    monkeypatch.setattr(piper, "_synthesise", counting)
+    spoken = piper.speak(
+        SpeakJob(1, " ".join(SENTENCES[:3]), 1, 1, 30.0),
+        lambda block: runs_at_block.append(len(runs)),
+        never,
+    )
     assert len(runs) == 3
-    assert runs_at_first[0] == 1
+    assert runs_at_block[0] == 1
+    assert spoken.audio_s == pytest.approx(sum(runs) / 22050, abs=0.01)
 
 
 def test_a_cancel_from_another_thread_stops_the_network(piper: PiperAdapter) -> None:
