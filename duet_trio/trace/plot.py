@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from duet_trio.errors import MissingLibraryError, UsageError
-from duet_trio.trace.gather import RawAnswer
+from duet_trio.trace.gather import PieceSpeech, RawAnswer
 from duet_trio.trace.statistics import LATE_GAP_S, evaluate
 from duet_trio.trace.summary import figure
 from duet_trio.trace.timing import FRAME_S, Span, playback
@@ -133,13 +133,14 @@ def _draw_llm(ax: Axes, answer: RawAnswer, origin: float) -> None:
 
 
 def _draw_voice(ax: Axes, answer: RawAnswer, origin: float) -> None:
-    """Light: asked and waiting, or working without sound yet; full: asked to last block."""
-    spans = [
-        Span(piece.asked, piece.blocks[-1][0] if piece.blocks else piece.ended or piece.asked)
-        for piece in answer.speech
-    ]
+    """Pale: asked, and waiting for the turn or without a sound; full: at work."""
+    spans = [Span(piece.asked, _speech_end(answer, piece)) for piece in answer.speech]
     holds = _holds(answer, "tts")
-    _bars(ax, "TTS", spans, origin, ORANGE, alpha=0.35 if holds else 1.0)
+    silent = [
+        span for piece, span in zip(answer.speech, spans, strict=True) if holds or not piece.blocks
+    ]
+    _bars(ax, "TTS", silent, origin, ORANGE, alpha=0.35)
+    _bars(ax, "TTS", [span for span in spans if span not in silent], origin, ORANGE)
     _bars(ax, "TTS", holds, origin, ORANGE)
     for piece, span in zip(answer.speech, spans, strict=True):
         ax.text(
@@ -212,9 +213,28 @@ def _draw_marks(ax: Axes, answer: RawAnswer, origin: float) -> None:
             va="top",
             fontweight="bold",
         )
+    if answer.outcome == "failed" and answer.end is not None:
+        ax.axvline(answer.end - origin, color=VERMILION, linewidth=1.2, zorder=4)
+        ax.text(
+            answer.end - origin,
+            4.95,
+            f" failed: {answer.cause}" if answer.cause else " failed",
+            fontsize=8,
+            color=VERMILION,
+            va="top",
+            fontweight="bold",
+        )
     for t, what in answer.faults:
         ax.axvline(t - origin, color=VERMILION, linewidth=1.2, linestyle=":", zorder=4)
         ax.text(t - origin, 4.95, f" {what}", fontsize=8, color=VERMILION, va="top")
+
+
+def _speech_end(answer: RawAnswer, piece: PieceSpeech) -> float:
+    """When the voice ended a piece; a piece without an end was given up with the answer."""
+    if piece.ended is not None:
+        return piece.ended
+    given_up = answer.end if answer.aborted_at is None else answer.aborted_at
+    return max(piece.asked, answer.last_seen if given_up is None else given_up)
 
 
 def _holds(answer: RawAnswer, who: str) -> list[Span]:

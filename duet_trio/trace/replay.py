@@ -181,7 +181,7 @@ def write_replays(replays: Sequence[Replay], out: TextIO) -> None:
     out.write(
         f"total: recorded {total[0]} stalls ({figure(seconds[0])}), "
         f"replayed {total[1]} stalls ({figure(seconds[1])}); "
-        f"largest difference of a send {figure(max(differences, default=None), 'ms')}\n"
+        f"packets moved by at most {figure(max(differences, default=None), 'ms')}\n"
     )
 
 

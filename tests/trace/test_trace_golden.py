@@ -147,7 +147,7 @@ def steady(audio_s: float, first_s: float, burst_s: float, rtf: float) -> list[t
     """A burst, then blocks at a steady real-time factor, until ``audio_s`` are delivered."""
     blocks = [(first_s, burst_s)]
     left = audio_s - burst_s
-    while left > 1e-9:
+    while left > 1e-6:
         block = round(min(left, BLOCK_S / rtf), 6)
         blocks.append((blocks[-1][0] + BLOCK_S, block))
         left -= block
