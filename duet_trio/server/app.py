@@ -24,6 +24,7 @@ from hypercorn.trio import serve as serve_http
 from duet_trio.config import Config
 from duet_trio.engines.factory import EngineSet
 from duet_trio.engines.silero import SileroDetector, find_model
+from duet_trio.errors import UsageError
 from duet_trio.events import Recorder
 from duet_trio.server.board_facts import FactStore
 from duet_trio.server.boards import Boards
@@ -32,6 +33,7 @@ from duet_trio.server.memory import rss_mb
 from duet_trio.server.sockets import bind
 from duet_trio.server.stop import Stop
 from duet_trio.session.services import Services
+from duet_trio.speech.budget import Estimates
 
 log = logging.getLogger(__name__)
 
@@ -76,16 +78,16 @@ class Server:
             asr=self.engines.asr,
             llm=self.engines.llm,
             tts=self.engines.tts,
-            llm_gate=self.engines.llm_gate,
-            tts_gate=self.engines.tts_gate,
+            gate=self.engines.gate,
             admission=self.engines.admission,
-            estimates=self.engines.estimates,
+            estimates=Estimates(),
             generations=count(1),
             detector=detector,
         )
         self.facts = FactStore(Path(server.state_dir).expanduser())
         self.boards = Boards(self.services, self.facts.of)
         self.stop = Stop(self._leave)
+        self.failure: UsageError | None = None
 
     async def run(self, task_status: trio.TaskStatus[Addresses] = trio.TASK_STATUS_IGNORED) -> int:
         """Serve until told to stop; returns the exit code. Cancelling it stops as well."""
@@ -131,10 +133,11 @@ class Server:
 
     async def _stop_if_failed(self) -> None:
         """A missing model or library will not mend itself: say so and go."""
-        reason = await self.engines.wait_failed()
-        log.error("%s", reason)
-        self.failure = reason
-        self.stop.order(2)
+        try:
+            await self.engines.wait_ready()
+        except UsageError as error:
+            self.failure = error
+            self.stop.order(error.exit_code)
 
     async def _measure(self) -> None:
         start = trio.current_time()

@@ -59,7 +59,7 @@ class Boards:
             self._all_gone = trio.Event()
             await self._all_gone.wait()
 
-    async def serve(self, stream: trio.SocketStream) -> None:
+    async def serve(self, stream: trio.abc.Stream) -> None:
         """Handle one TCP connection, whatever comes; never raises but when cancelled."""
         self.connections += 1
         try:
@@ -75,8 +75,9 @@ class Boards:
             with trio.CancelScope(shield=True):
                 await trio.aclose_forcefully(stream)
 
-    async def _serve(self, stream: trio.SocketStream) -> None:
-        _keep_alive(stream.socket)
+    async def _serve(self, stream: trio.abc.Stream) -> None:
+        if isinstance(stream, trio.SocketStream):
+            _keep_alive(stream.socket)
         async with trio.open_nursery() as nursery:
             with trio.move_on_after(self._services.config.server.handshake_s) as limit:
                 request = await wrap_server_stream(
@@ -114,7 +115,7 @@ class Boards:
         return None
 
     async def _run_session(
-        self, stream: trio.SocketStream, socket: WebSocketConnection, who: Handshake
+        self, stream: trio.abc.Stream, socket: WebSocketConnection, who: Handshake
     ) -> None:
         transport = WebSocketTransport(socket, stream)
         session = BoardSession(self._services, transport, who, self._facts(who.device_id))

@@ -7,7 +7,7 @@ import hashlib
 import logging
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -15,6 +15,7 @@ import trio
 
 from duet_trio.cli import add_config_options, read_config
 from duet_trio.config import Config
+from duet_trio.errors import UsageError
 from duet_trio.events import NullRecorder, Recorder
 from duet_trio.server.app import Addresses, Server
 from duet_trio.server.sockets import local_address
@@ -62,15 +63,33 @@ async def _serve(config: Config) -> int:
         async with trio.open_nursery() as nursery:
             addresses: Addresses = await nursery.start(server.run)
             say_where(addresses)
-            with trio.CancelScope() as waiting:
-                nursery.start_soon(_cancel_when, server.stop.ordered, waiting)
-                await server.engines.wait_ready()
+            print("loading engines …", flush=True)
+            if await until_ready(server):
                 print("ready", flush=True)
-        server.stop.done()
-        return server.stop.code
+        return over(server)
 
 
-async def _cancel_when(event: trio.Event, scope: trio.CancelScope) -> None:
+async def until_ready(server: Server) -> bool:
+    """Wait until all engines are ready; False if the server stops first."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(cancel_when, server.stop.ordered, nursery.cancel_scope)
+        with suppress(UsageError):  # `Server.failure` has it
+            await server.engines.wait_ready()
+            nursery.cancel_scope.cancel()
+            return True
+    return False
+
+
+def over(server: Server) -> int:
+    """The exit code of a server that has ended; raises what made it end."""
+    server.stop.done()
+    if server.failure is not None:
+        raise server.failure
+    return server.stop.code
+
+
+async def cancel_when(event: trio.Event, scope: trio.CancelScope) -> None:
+    """Cancel ``scope`` once ``event`` is set."""
     await event.wait()
     scope.cancel()
 
@@ -80,4 +99,3 @@ def say_where(addresses: Addresses) -> None:
     host = local_address() if addresses.host in ("0.0.0.0", "::", "") else addresses.host
     print(f"boards:  ws://{host}:{addresses.websocket_port}/xiaozhi/v1/")
     print(f"OTA URL: http://{host}:{addresses.http_port}/xiaozhi/ota/  (enter this on the board)")
-    print("loading engines …", flush=True)

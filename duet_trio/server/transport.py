@@ -14,7 +14,7 @@ CLOSE_S = 0.3
 class WebSocketTransport:
     """See `duet_trio.session.connection.Transport`."""
 
-    def __init__(self, socket: WebSocketConnection, stream: trio.SocketStream) -> None:
+    def __init__(self, socket: WebSocketConnection, stream: trio.abc.Stream) -> None:
         self._socket = socket
         self._stream = stream
 

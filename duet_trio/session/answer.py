@@ -118,8 +118,14 @@ class Answer:
         return self.state.outcome == "done" and not self.state.over.is_set()
 
     def load(self) -> float:
-        """Share of the voice's time that this answer takes: its measured real-time factor."""
-        return self._services.estimates.real_time_factor
+        """Share of the voice that this answer takes: its measured real-time factor.
+
+        0 where answers do not share one voice (engines with many slots, elsewhere or scripted).
+        """
+        services = self._services
+        if not services.config.tts.gpu and services.tts.slots > 1:
+            return 0.0
+        return services.estimates.real_time_factor
 
     def heard(self) -> str:
         """The text whose packets have been played by now, cut at a word."""
@@ -147,8 +153,8 @@ class Answer:
         """
         services, config = self._services, self._services.config
         labels = Labels(self._board, self.generation, self._runs_dry_in)
-        shared = services.llm_gate is services.tts_gate
-        room = math.inf if config.llm.overlap else 0 if shared else 1
+        taking_turns = config.llm.gpu and config.tts.gpu and not config.llm.overlap
+        room = math.inf if config.llm.overlap else 0 if taking_turns else 1
         sender, receiver = trio.open_memory_channel[TextPiece](room)
         composer = Composer(
             SpokenText(await services.llm.control_tokens()),
@@ -160,7 +166,7 @@ class Answer:
         )
         speaker = Speaker(
             services.tts,
-            services.tts_gate,
+            services.gate,
             self.line,
             services.estimates,
             services.recorder,
@@ -171,7 +177,7 @@ class Answer:
         settings = ComposerSettings(
             config.llm.hold_tokens,
             config.llm.max_tokens,
-            wait_for_voice=shared and not config.llm.overlap,
+            wait_for_voice=taking_turns,
         )
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.line.encode)
@@ -187,7 +193,7 @@ class Answer:
         services = self._services
         stream = services.llm.start(self._messages, generation=self.generation)
         try:
-            await composer.write(stream, services.llm_gate, services.estimates, settings)
+            await composer.write(stream, services.gate, services.estimates, settings)
         finally:
             stream.close()
 

@@ -17,7 +17,6 @@ from duet_trio.speech.budget import Estimates
 from duet_trio.speech.pieces import Piece, PieceMaker
 from duet_trio.speech.spoken_text import SpokenText
 
-
 #: Audio ahead beyond this makes no difference to where a piece may close.
 AHEAD_MATTERS_S = 60.0
 

@@ -12,6 +12,7 @@ Guarantees:
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 
 import trio
@@ -135,18 +136,12 @@ class Conversation:
             self._close(answer)
 
     async def _speak(self, answer: Answer) -> None:
-        asked_at = trio.current_time()
         limit_s = self._services.config.answer.admission_s
         with answer.scope, trio.move_on_after(limit_s) as waiting:
-            async with self._services.admission.admit(self._board, answer.load) as admitted:
-                waiting.deadline = float("inf")
-                if admitted.waited_s > 0:
-                    self._services.recorder.emit(
-                        "admission",
-                        board=self._board,
-                        generation=answer.generation,
-                        waited_ms=round((trio.current_time() - asked_at) * 1000, 1),
-                    )
+            if self._services.admission.statistics()["speaking"] and answer.load():
+                self._outbox.control(Emotion("thinking"), answer.generation)
+            async with self._services.admission.admit(self._board, rtf=answer.load):
+                waiting.deadline = math.inf
                 await answer.run()
         if waiting.cancelled_caught:
             raise BusyError("not admitted in time", reason="too many boards are talking")
@@ -185,10 +180,6 @@ class Conversation:
             cause=state.cause,
             heard=state.heard,
         )
-
-    def show_thinking(self) -> None:
-        """Tell the board that its answer waits for another's end."""
-        self._outbox.control(Emotion("thinking"))
 
 
 def _first(group: BaseExceptionGroup[EngineError]) -> EngineError:

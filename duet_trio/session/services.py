@@ -39,8 +39,7 @@ class Services:
     asr: Asr
     llm: Llm
     tts: Tts
-    llm_gate: TurnGate
-    tts_gate: TurnGate
+    gate: TurnGate
     admission: Admission
     estimates: Estimates
     generations: Iterator[int]
