@@ -2,7 +2,8 @@
 
 * A broad ``except`` (bare, ``Exception``, ``BaseException``, also in ``contextlib.suppress``) is
   allowed only at the supervision borders listed here: places whose whole purpose is to end one
-  thing and keep the rest alive. Everywhere else it would hide a defect.
+  thing and keep the rest alive. Everywhere else it would hide a defect. One that tidies up and
+  ends with a plain ``raise`` hides nothing.
 * No ``hasattr``: what an object is must be known from its type.
 """
 
@@ -39,8 +40,9 @@ def check(root: Path) -> Iterator[Finding]:
         name = relative(root, path)
         tree = ast.parse(path.read_text(encoding="utf-8"), name)
         for node, function in _walk(tree, ""):
-            if isinstance(node, ast.ExceptHandler) and _is_broad(node.type):
-                if function not in BORDERS.get(name, set()):
+            if isinstance(node, ast.ExceptHandler):
+                border = function in BORDERS.get(name, set())
+                if _is_broad(node.type) and not border and not _passes_on(node):
                     where = function or "module level"
                     yield Finding(name, node.lineno, f"broad except in {where}: {ADVICE}")
             elif isinstance(node, ast.Call):
@@ -62,6 +64,13 @@ def _walk(node: ast.AST, function: str) -> Iterator[tuple[ast.AST, str]]:
             inside = f"{function}.{child.name}" if function else child.name
         yield child, function
         yield from _walk(child, inside)
+
+
+def _passes_on(handler: ast.ExceptHandler) -> bool:
+    last = handler.body[-1]
+    ways_out = (ast.Return, ast.Break, ast.Continue)
+    leaves = any(isinstance(node, ways_out) for node in ast.walk(handler))
+    return isinstance(last, ast.Raise) and last.exc is None and not leaves
 
 
 def _is_broad(kind: ast.expr | None) -> bool:

@@ -106,6 +106,11 @@ CODE = {
         "try:\n    pass\nexcept* (OSError, builtins.BaseException):\n    pass\n",
         "broad except in module level",
     ),
+    "a way past the raise": (
+        "def f() -> None:\n    try:\n        pass\n    except BaseException as error:\n"
+        "        if error.args:\n            return\n        raise\n",
+        "broad except in f",
+    ),
     "suppress everything": ("with contextlib.suppress(Exception):\n    pass\n", "suppress()"),
     "hasattr": ('print(hasattr(1, "real"))\n', "hasattr"),
 }
@@ -158,6 +163,12 @@ def test_code_rules(case: str, tmp_path: Path) -> None:
     [finding] = findings(tmp_path)
     assert words in finding.message
     assert finding.path == "duet_trio/speech/bad.py"
+
+
+def test_tidying_up_on_the_way_out_is_allowed(tmp_path: Path) -> None:
+    text = "try:\n    pass\nexcept BaseException:\n    print()\n    raise\n"
+    put(clean_tree(tmp_path), "duet_trio/speech/good.py", text)
+    assert findings(tmp_path) == []
 
 
 def test_borders_are_functions_that_exist() -> None:
