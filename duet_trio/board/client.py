@@ -103,7 +103,8 @@ class BoardClient:
             manual = self._options.mode == "manual"
             wakes = device.board.press if manual else device.board.toggle_button
             device.send(wakes(trio.current_time()))
-        if not await device.until(lambda: device.board.listens):
+        device.last_message_s = trio.current_time()
+        if not await device.until(lambda: device.board.listens, self._options.patience_s):
             return False
         if question.pcm:
             return await self._speak(question.pcm)
@@ -113,16 +114,14 @@ class BoardClient:
     async def _speak(self, pcm: bytes) -> bool:
         """Say ``pcm``, then release the key if one is held.
 
-        Ends early if the board starts to speak and so has closed its microphone. False: the
-        connection went away.
+        Ends early if the board closes its microphone, which it does when it is spoken to in auto
+        or manual mode. False: the connection went away.
         """
         device = self._device
         device.microphone.say(pcm)
-
-        def silenced() -> bool:
-            return device.board.state == "speaking" and device.board.mode != "realtime"
-
-        said = await device.until(lambda: not device.microphone.speaking or silenced())
+        said = await device.until(
+            lambda: not device.microphone.speaking or not device.board.capturing
+        )
         device.microphone.hush()
         if said and device.board.mode == "manual":
             device.send(device.board.release(trio.current_time()))
@@ -137,7 +136,8 @@ class BoardClient:
             lambda: all(turn.over for turn in turns[first:]), self._options.patience_s
         )
         if over and await device.until(
-            lambda: device.board.state != "speaking" and math.isinf(device.board.deadline())
+            lambda: device.board.state != "speaking" and math.isinf(device.board.deadline()),
+            self._options.patience_s,
         ):
             await trio.sleep_until(device.playback.sound_end_s)
 

@@ -127,9 +127,14 @@ class BoardState:
         return self._draining and self.firmware.blocks
 
     @property
+    def capturing(self) -> bool:
+        """Whether the microphone is switched on (in realtime mode also while speaking)."""
+        return self._capture_from < math.inf
+
+    @property
     def listens(self) -> bool:
         """Whether it is listening and has said so (not while it still plays out a queue)."""
-        return self.state == "listening" and self._capture_from < math.inf
+        return self.state == "listening" and self.capturing
 
     def microphone_open(self, now: float) -> bool:
         """Whether a microphone frame that ends now is sent."""
@@ -242,7 +247,7 @@ class BoardState:
         """Go to listening; in realtime mode the microphone may be open already."""
         if not self._go("listening"):
             return []
-        if self._capture_from < math.inf:
+        if self.capturing:
             return []
         if self.mode == "auto" and self.firmware.drains:
             self._draining = True
@@ -295,7 +300,7 @@ class BoardState:
 
     @property
     def _listens_again(self) -> bool:
-        return self.firmware.wake_word_listens and self._capture_from < math.inf
+        return self.firmware.wake_word_listens and self.capturing
 
     def _wake_word_speaking(self, now: float) -> Sent:
         if self.mode == "realtime" and not self._wake_word_always:

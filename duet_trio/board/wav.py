@@ -43,7 +43,7 @@ def read_wav(path: Path, rate_hz: int = MICROPHONE_RATE_HZ) -> bytes:
 def write_wav(path: Path, pcm: bytes, rate_hz: int) -> None:
     """Write s16le mono PCM; raises `UsageError` if the file cannot be written."""
     try:
-        with wave.open(str(path), "wb") as file:
+        with path.open("wb") as target, wave.open(target, "wb") as file:
             file.setnchannels(1)
             file.setsampwidth(2)
             file.setframerate(rate_hz)
