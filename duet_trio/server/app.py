@@ -26,14 +26,13 @@ from duet_trio.engines.factory import EngineSet
 from duet_trio.engines.silero import SileroDetector, find_model
 from duet_trio.errors import UsageError
 from duet_trio.events import Recorder
+from duet_trio.server.assembly import make_services
 from duet_trio.server.board_facts import FactStore
 from duet_trio.server.boards import Boards
 from duet_trio.server.http import Site, make_app
 from duet_trio.server.memory import rss_mb
 from duet_trio.server.sockets import bind
 from duet_trio.server.stop import Stop
-from duet_trio.session.services import Services
-from duet_trio.speech.budget import Estimates
 
 log = logging.getLogger(__name__)
 
@@ -72,18 +71,7 @@ class Server:
         )
         detector = SileroDetector(find_model(config.vad.model))
         self.engines = EngineSet(config, recorder)
-        self.services = Services(
-            config=config,
-            recorder=recorder,
-            asr=self.engines.asr,
-            llm=self.engines.llm,
-            tts=self.engines.tts,
-            gate=self.engines.gate,
-            admission=self.engines.admission,
-            estimates=Estimates(),
-            generations=count(1),
-            detector=detector,
-        )
+        self.services = make_services(config, recorder, self.engines, detector)
         self.facts = FactStore(Path(server.state_dir).expanduser())
         self.boards = Boards(self.services, self.facts.of)
         self.stop = Stop(self._leave)

@@ -1,0 +1,29 @@
+"""Puts together what sessions need from a configuration and a set of engines."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from duet_trio.config import Config
+from duet_trio.engines.factory import EngineSet
+from duet_trio.events import Recorder
+from duet_trio.session.services import Services, VoiceDetector
+from duet_trio.speech.budget import Estimates
+
+
+def make_services(
+    config: Config, recorder: Recorder, engines: EngineSet, detector: VoiceDetector
+) -> Services:
+    """The bundle that every session of one server shares."""
+    return Services(
+        config=config,
+        recorder=recorder,
+        asr=engines.asr,
+        llm=engines.llm,
+        tts=engines.tts,
+        gate=engines.gate,
+        admission=engines.admission,
+        estimates=Estimates(),
+        generations=count(1),
+        detector=detector,
+    )
