@@ -21,15 +21,18 @@ from tools.findings import python_files
 PYTHON = sys.executable
 CHECKS_HOME = Path(__file__).resolve().parent.parent
 NATIVE = "tools/native_check.py"
+#: A hang must not cost an hour; pytest shows where after 300 s (faulthandler_timeout).
+TESTS_LIMIT_S = 2400.0
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One step: its name, and the command that must exit with 0 and no warning."""
+    """One step: its name, and the command that must exit with 0 in time."""
 
     name: str
     command: Sequence[str]
     folder: Path
+    limit_s: float = 600.0
 
 
 def reading_parts(root: Path) -> list[Part]:
@@ -62,8 +65,8 @@ def reading_parts(root: Path) -> list[Part]:
 def running_parts(root: Path) -> list[Part]:
     """What `test` runs besides; the tests last, so that their summary is the end of the output."""
     native = [Part("native", [PYTHON, NATIVE], root)] if (root / NATIVE).is_file() else []
-    report = ["--cov", "--cov-branch", "--cov-report=term:skip-covered"]
-    return [*native, Part("tests", [PYTHON, "-m", "pytest", *report], root)]
+    report = ["--cov", "--cov-branch", "--cov-report=term:skip-covered", "--durations=15"]
+    return [*native, Part("tests", [PYTHON, "-m", "pytest", *report], root, TESTS_LIMIT_S)]
 
 
 def run(parts: Sequence[Part]) -> list[str]:
@@ -72,7 +75,13 @@ def run(parts: Sequence[Part]) -> list[str]:
     for part in parts:
         print(f"--- {part.name}", flush=True)
         start = time.monotonic()
-        code = subprocess.run(part.command, cwd=part.folder, check=False).returncode
+        try:
+            code = subprocess.run(
+                part.command, cwd=part.folder, timeout=part.limit_s, check=False
+            ).returncode
+        except subprocess.TimeoutExpired:
+            print(f"{part.name}: not done after {part.limit_s:.0f} s, killed")
+            code = 1
         verdict = "ok" if code == 0 else "FAILED"
         print(f"--- {part.name}: {verdict} ({time.monotonic() - start:.1f} s)", flush=True)
         if code != 0:
