@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.gate.planted import HOME, clean_tree, module, put
+from tools.gate import Part, run
 
 FAULTS = {
     "format": ("duet_trio/wire/one.py", '"""M."""\n\nONE = [1,2]\n'),
@@ -61,6 +62,15 @@ def test_every_part_fails_and_all_are_shown(tmp_path: Path) -> None:
         *(part for part in FAULTS if part != "tests"), "native", "tests",
     ]  # fmt: skip
     assert result.returncode == 1
+
+
+def test_a_part_that_never_ends_is_killed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for_ever = [sys.executable, "-c", "import threading; threading.Event().wait()"]
+    good = [sys.executable, "-c", ""]
+    assert run([Part("long", for_ever, tmp_path, 0.2), Part("good", good, tmp_path)]) == ["long"]
+    assert "long: not done after 0 s, killed" in capsys.readouterr().out
 
 
 @pytest.mark.slow
