@@ -112,6 +112,11 @@ static int name_ok(const char *name) {
 
 /* ---- open and close -------------------------------------------------------------------- */
 
+/* A size that an older header may have had: whole fields, so that no pointer is cut in two. */
+static int size_ok(size_t size, size_t ours) {
+    return size >= sizeof(size_t) && size <= ours && size % sizeof(void *) == 0;
+}
+
 int32_t dv_abi(void) { return DV_ABI; }
 
 static const dv_driver *driver_named(const char *name) {
@@ -189,7 +194,7 @@ int32_t dv_open(const dv_options *given, dv_engine **out, char *error, size_t er
     if (!out) return DV_REFUSED;
     *out = NULL;
     memset(&options, 0, sizeof options);
-    if (!given || given->size < sizeof options.size || given->size > sizeof options) {
+    if (!given || !size_ok(given->size, sizeof options)) {
         dv_say(error, error_size, "dv_options has the wrong size");
         return DV_REFUSED;
     }
@@ -225,8 +230,7 @@ int32_t dv_close(dv_engine *engine, char *error, size_t error_size) {
 
 int32_t dv_get_info(const dv_engine *engine, dv_info *info) {
     size_t size;
-    if (!engine || !info || info->size < sizeof info->size || info->size > sizeof *info)
-        return DV_REFUSED;
+    if (!engine || !info || !size_ok(info->size, sizeof *info)) return DV_REFUSED;
     size = info->size;
     memcpy(info, &engine->info, size);
     info->size = size;
@@ -256,7 +260,7 @@ int32_t dv_make_voice(dv_engine *engine, const dv_reference *given, dv_voice *vo
 
     if (error && error_size) error[0] = 0;
     if (!engine || !voice || voice->size != sizeof *voice || !given
-        || given->size < sizeof reference.size || given->size > sizeof reference) {
+        || !size_ok(given->size, sizeof reference)) {
         dv_say(error, error_size, "dv_reference or dv_voice has the wrong size");
         return DV_REFUSED;
     }
@@ -393,8 +397,8 @@ int32_t dv_speak(dv_engine *engine, const dv_request *given, dv_stats *stats, ch
 
     if (error && error_size) error[0] = 0;
     memset(&request, 0, sizeof request);
-    if (!engine || !given || given->size < sizeof request.size || given->size > sizeof request
-        || (stats && (stats->size < sizeof stats->size || stats->size > sizeof *stats))) {
+    if (!engine || !given || !size_ok(given->size, sizeof request)
+        || (stats && !size_ok(stats->size, sizeof *stats))) {
         dv_say(error, error_size, "dv_request or dv_stats has the wrong size");
         return DV_REFUSED;
     }
