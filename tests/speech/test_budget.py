@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from duet_trio.speech.budget import Budget, Estimates
 from duet_trio.speech.measure import speakable, speech_units
+from duet_trio.speech.pieces import PieceMaker
 
 SENTENCE = "This is a sentence that has more than fifty letters in it."
 
@@ -121,3 +122,67 @@ def test_what_is_enough_does_cover_the_next_hold_and_first_block(
     longest = Estimates.audio_s(estimates, "x" * 100)
     helpless = longest - max(first_s, factor * longest) + first_s < estimates.hold_s + first_s
     assert helpless or dry_s >= next_first_block_s - 1e-9
+
+
+STORY = " ".join(
+    [
+        "Once there was a small fox who lived by the sea.",
+        "Every morning she walked along the beach, looked at the waves, and counted the boats.",
+        "Oh!",
+        "One day there was a boat that she had never seen before, and it was painted red.",
+        "It had no sails.",
+        "She went closer, because she was curious, and found an old man asleep in it.",
+        "Hello, she said.",
+        "He woke up, rubbed his eyes, and smiled as if he had waited for her all his life.",
+    ]
+    * 3
+)
+
+
+def play(factor: float, first_block_s: float, tokens_per_s: float) -> tuple[float, float]:
+    """Turns at constant speeds: gives first audio and the seconds the board had nothing."""
+    estimates = Estimates(
+        real_time_factor=factor, first_block_s=first_block_s, tokens_per_s=tokens_per_s
+    )
+    maker = PieceMaker(Budget(estimates))
+    tokens = iter([STORY[i : i + 4] for i in range(0, len(STORY), 4)])
+    now = stalled_s = 0.0
+    first_audio_s: float | None = None
+    plays_until = 0.0
+    while True:
+        began, count = now, 0
+        while not maker.ready:
+            token = next(tokens, None)
+            if token is None:
+                maker.finish()
+                break
+            now += 1 / tokens_per_s
+            count += 1
+            maker.feed(token, audio_ahead_s=max(0.0, plays_until - now))
+        estimates.wrote(tokens=count, characters=4 * count, seconds=now - began)
+        piece = maker.take()
+        if piece is None:
+            assert first_audio_s is not None
+            return first_audio_s, stalled_s
+        audio_s = speech_units(piece.text) * 0.06
+        block_at = now + first_block_s
+        if first_audio_s is None:
+            first_audio_s = plays_until = block_at
+        stalled_s += max(0.0, block_at - plays_until)
+        plays_until = max(plays_until, block_at) + audio_s
+        total_s = max(first_block_s, factor * audio_s)
+        now += total_s
+        estimates.spoke(piece.text, audio_s=audio_s, first_block_s=first_block_s, total_s=total_s)
+
+
+@pytest.mark.parametrize(
+    ("factor", "tokens_per_s"),
+    [(0.3, 30), (0.6, 30), (0.75, 30), (0.6, 63), (0.75, 63), (0.87, 63)],
+)
+@pytest.mark.parametrize("first_block_s", [0.2, 0.5])
+def test_an_answer_in_turns_never_runs_dry_at_the_reference_speeds(
+    factor: float, first_block_s: float, tokens_per_s: float
+) -> None:
+    first_audio_s, stalled_s = play(factor, first_block_s, tokens_per_s)
+    assert stalled_s == 0
+    assert first_audio_s < first_block_s + 35 / tokens_per_s

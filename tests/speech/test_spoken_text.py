@@ -219,6 +219,15 @@ def test_emoji_vanish_and_the_first_is_remembered(
         assert spoken.first_emoji == emoji
 
 
+def test_the_first_emoji_is_not_told_by_halves() -> None:
+    spoken = SpokenText()
+    seen = []
+    for char in "🇩🇪 ":
+        spoken.feed(char)
+        seen.append(spoken.first_emoji)
+    assert seen == [None, None, "🇩🇪"]
+
+
 MARKUP = st.text(
     alphabet=st.sampled_from("ab1 .,<>|*_`~#-!?[]()\n:/h中。😀\u200d=+"), max_size=60
 ) | st.lists(

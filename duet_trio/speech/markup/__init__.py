@@ -63,6 +63,8 @@ class MarkupFilter:
                 used = head.plain()
             if used != AGAIN:
                 head.advance(used)
+        if final:
+            head.emoji.finish()
         return head.close()
 
     def _text(self) -> int:

@@ -31,8 +31,15 @@ class EmojiCatcher:
 
     @property
     def first(self) -> str | None:
-        """The first emoji, with skin tone, joined parts and both letters of a flag."""
-        return self._first.rstrip(_JOINER) or None
+        """The first emoji, with skin tone, joined parts and both letters of a flag.
+
+        None until the character behind it, or `finish`, shows that it is whole.
+        """
+        return None if self._growing else self._first.rstrip(_JOINER) or None
+
+    def finish(self) -> None:
+        """No more text will come."""
+        self._growing = False
 
     def takes(self, char: str) -> bool:
         """Whether ``char`` is (part of) an emoji."""
