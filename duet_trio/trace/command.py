@@ -12,7 +12,8 @@ import msgspec
 
 from duet_trio.errors import UsageError
 from duet_trio.trace import follow, replay, summary
-from duet_trio.trace.gather import Gatherer, RawAnswer
+from duet_trio.trace.answers import RawAnswer
+from duet_trio.trace.gather import Gatherer
 from duet_trio.trace.reader import TraceFile
 from duet_trio.trace.statistics import BUFFER_S
 

@@ -14,7 +14,7 @@ from typing import TextIO
 
 from duet_trio.errors import UsageError
 from duet_trio.trace.reader import LONGEST_LINE, TraceFile, open_trace
-from duet_trio.trace.recorder import Event
+from duet_trio.trace.records import Event
 from duet_trio.trace.statistics import AnswerStatistics, Collector
 from duet_trio.trace.summary import figure
 

@@ -15,7 +15,7 @@ import msgspec
 
 from duet_trio.errors import MissingFileError, UsageError
 from duet_trio.events import EVENTS
-from duet_trio.trace.recorder import FORMAT, Event
+from duet_trio.trace.records import FORMAT, Event
 
 #: No event is that long; what is, is damage (a disk full of zeros has no newline at all).
 LONGEST_LINE = 1 << 20

@@ -19,7 +19,7 @@ from typing import TextIO
 import msgspec
 
 from duet_trio.speech.pace import PaceSchedule
-from duet_trio.trace.gather import PieceSpeech, RawAnswer
+from duet_trio.trace.answers import PieceSpeech, RawAnswer
 from duet_trio.trace.summary import figure
 from duet_trio.trace.timing import FRAME_S, Stall, gaps, stalls
 

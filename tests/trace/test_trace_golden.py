@@ -16,7 +16,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from duet_trio.trace.gather import Gatherer, RawAnswer
+from duet_trio.trace.answers import RawAnswer
+from duet_trio.trace.gather import Gatherer
 from duet_trio.trace.reader import TraceFile
 from duet_trio.trace.recorder import ListRecorder
 from duet_trio.trace.replay import SenderSettings, recorded_lead, replay, write_replays

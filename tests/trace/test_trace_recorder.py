@@ -222,6 +222,7 @@ def test_a_clock_that_stopped_gives_its_last_time(tmp_path: Path) -> None:
 
     async def main() -> None:
         recorders.append(FileRecorder(tmp_path / "t.jsonl", trio.current_time))
+        await trio.lowlevel.checkpoint()
 
     trio.run(main)
     recorders[0].emit("board.close", reason="shutdown")
