@@ -1,0 +1,44 @@
+"""``duet bench …``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import trio
+
+from duet_trio.bench import abort
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``bench`` and its benches."""
+    parser = subparsers.add_parser("bench", help="measure")
+    benches = parser.add_subparsers(dest="bench", required=True, metavar="BENCH")
+
+    one = benches.add_parser("abort", help="button to silence, beside a do-nothing echo")
+    one.add_argument("--aborts", type=int, default=500)
+    one.add_argument("--boards", type=int, default=5)
+    one.add_argument("--hang", action="store_true", help="while the voice hangs")
+    one.add_argument("--seed", type=int, default=1)
+    _finish(one, lambda args: abort.measure(_abort_options(args)), abort.report)
+
+
+def _abort_options(args: argparse.Namespace) -> abort.AbortOptions:
+    return abort.AbortOptions(args.aborts, args.boards, args.hang, args.seed)
+
+
+def _finish(
+    parser: argparse.ArgumentParser,
+    measure: Callable[[argparse.Namespace], Awaitable[dict[str, Any]]],
+    report: Callable[[dict[str, Any]], str],
+) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+    def run(args: argparse.Namespace) -> int:
+        figures = trio.run(measure, args)
+        print(json.dumps(figures) if args.json else report(figures))
+        return 0
+
+    parser.set_defaults(func=run)
