@@ -7,7 +7,7 @@ import re
 #: Long generations drift in timbre and end badly; engines are asked for this much at most.
 MOST_CHARACTERS = 250
 
-_CONTROL_TOKEN = re.compile(r"<\|[^|<>]*\|>|<tts_\w*>")
+_CONTROL_TOKEN = re.compile(r"<\|[^|<>\s]*\|>|<tts_\w*>")
 _TOKEN_RESTS = re.compile(r"<\||\|>|<tts_")
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*\s|[。！？]")
 _CLAUSE_END = re.compile(r"[,;:–—]\s|[，、；：]")
