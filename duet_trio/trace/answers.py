@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from duet_trio.trace.records import Event
 from duet_trio.trace.timing import Arrival
 
+#: No voice delivers more at once; a larger number is damage, and replays count packets by it.
+LONGEST_BLOCK_S = 600.0
+
 
 @dataclass(slots=True)
 class PieceSpeech:
@@ -78,6 +81,7 @@ class RawAnswer:
     turns: list[TurnUse] = field(default_factory=list)
     underruns: list[tuple[float, float]] = field(default_factory=list)
     start_hold_s: float | None = None
+    admission_s: float | None = None
     faults: list[tuple[float, str]] = field(default_factory=list)
 
     @property
@@ -133,6 +137,8 @@ class RawAnswer:
                 self.underruns.append((t, (number(event, "late_ms") or 0.0) / 1e3))
             case "start.hold":
                 self.start_hold_s = (number(event, "held_ms") or 0.0) / 1e3
+            case "admission":
+                self.admission_s = (number(event, "waited_ms") or 0.0) / 1e3
             case "fault":
                 self.faults.append((t, f"{text(event, 'seam')} {text(event, 'effect')}".strip()))
 
@@ -147,7 +153,8 @@ class RawAnswer:
             piece = PieceSpeech(index, text(event, "text"), t)
             self.speech.append(piece)
         if event["event"] == "pcm":
-            piece.blocks.append((t, (number(event, "audio_ms") or 0.0) / 1e3))
+            audio_s = (number(event, "audio_ms") or 0.0) / 1e3
+            piece.blocks.append((t, min(max(audio_s, 0.0), LONGEST_BLOCK_S)))
         elif event["event"] == "tts.end":
             piece.ended = t
             piece.capped = event.get("capped") is True

@@ -31,11 +31,13 @@ class AnswerStatistics(msgspec.Struct, frozen=True, kw_only=True):
     first_audio_s: float | None  # the first packet written to the board
     llm_end_s: float | None  # the LLM has written its last token
     response_s: float | None  # response latency: end of the user's speech -> first packet
+    admission_s: float | None  # wait until enough of the machine was free
     start_hold_s: float | None  # deliberate wait of the pacer before the first packet
 
     pieces: int  # pieces of text
     spoken_pieces: int  # pieces with audio
     retries: int  # pieces that were tried a second time
+    capped: int  # pieces cut at their longest allowed audio
     audio_s: float  # audio that the voice delivered
     rtfs: list[float]  # per finished piece: (TTS request -> last block) / its audio
     first_rtf: float | None
@@ -90,6 +92,7 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     causes: dict[str, int]  # of answers that weren't done
     figures: dict[str, FigureSummary]  # by field name of `AnswerStatistics`
     stale: int
+    peak_rss_mb: float | None  # of the server process, from ``metrics``
     lateness_p50_s: float | None  # over all packets of all answers
     lateness_p99_s: float | None
     lateness_max_s: float | None

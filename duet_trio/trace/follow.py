@@ -75,7 +75,7 @@ def follow(
     colour: bool = False,
     wait: Callable[[], bool] | None = None,
 ) -> None:
-    """Print events until ``wait`` ends it, Ctrl-C (returns as usual) or a closed pipe."""
+    """Print events until ``wait`` ends it or Ctrl-C, which is its usual end."""
     collector = Collector(buffer_s=buffer_s, board=board)
     try:
         for event in tail(path, from_start=from_start, wait=wait):
@@ -84,7 +84,7 @@ def follow(
             for answer in collector.add(event):
                 out.write(verdict(answer) + "\n")
             out.flush()
-    except (KeyboardInterrupt, BrokenPipeError):
+    except KeyboardInterrupt:
         return
 
 

@@ -31,6 +31,7 @@ class Gatherer:
         self.run = 0
         self.starts: list[Event] = []  # the ``trace.start`` events
         self.dropped = 0  # events that the recorder reports as lost
+        self.peak_rss_mb: float | None = None
         self.late_stale = 0  # packets of answers that were over for longer than `GRACE_S`
 
     def add(self, event: Event) -> list[RawAnswer]:
@@ -46,6 +47,10 @@ class Gatherer:
             return complete
         if name == "trace.dropped":
             self.dropped += whole(event, "count")
+        elif name == "metrics":
+            found = number(event, "rss_mb")
+            if found is not None:
+                self.peak_rss_mb = max(found, self.peak_rss_mb or 0.0)
         board, generation = event.get("board"), event.get("generation")
         if self._board is None or (board or "").lower() == self._board:
             if generation is not None:

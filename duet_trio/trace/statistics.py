@@ -101,10 +101,12 @@ def evaluate(
             if first_sent is None or answer.user_end is None
             else _rounded(first_sent - answer.user_end)
         ),
+        admission_s=answer.admission_s,
         start_hold_s=answer.start_hold_s,
         pieces=len(answer.pieces),
         spoken_pieces=sum(_audio(piece.blocks) > 0 for piece in answer.speech),
         retries=answer.retries,
+        capped=sum(piece.capped for piece in answer.speech),
         audio_s=_rounded(_audio(answer.arrivals)),
         rtfs=[_rounded(rtf) for rtf in rtfs],
         first_rtf=_optional(piece_rtf(first_piece) if first_piece else None),
@@ -187,6 +189,7 @@ class Collector:
             ),
             figures=_summaries(answers),
             stale=sum(one.stale for one in answers) + self._gatherer.late_stale,
+            peak_rss_mb=self._gatherer.peak_rss_mb,
             lateness_p50_s=_optional(self._lateness.quantile(0.5)),
             lateness_p99_s=_optional(self._lateness.quantile(0.99)),
             lateness_max_s=_optional(self._lateness.quantile(1)),

@@ -39,6 +39,7 @@ ROWS: tuple[str | tuple[str, str, str], ...] = (
     ("first_rtf", "real-time factor, first piece", ""),
     ("median_rtf", "real-time factor, median", ""),
     ("retries", "pieces tried twice", ""),
+    ("capped", "pieces cut at their cap", ""),
     "continuity",
     ("stalls", "stalls (PCM, player of {buffer})", ""),
     ("stall_s", "stalled", "s"),
@@ -50,6 +51,7 @@ ROWS: tuple[str | tuple[str, str, str], ...] = (
     ("late_packets", "packets later than 65 ms", ""),
     ("largest_gap_s", "largest gap between packets", "ms"),
     "turns on the GPU",
+    ("admission_s", "admission waited", "s"),
     ("llm_waited_s", "LLM waited", "s"),
     ("tts_waited_s", "TTS waited", "s"),
     ("longest_wait_s", "longest wait", "s"),
@@ -107,6 +109,9 @@ def write_table(summaries: Sequence[FileSummary], out: TextIO) -> None:
     table.append(["  stalled answers", *(_stalled(one.statistics) for one in summaries)])
     table.append(["  server lateness p50/p99/max", *(_late(one.statistics) for one in summaries)])
     table.append(["  stale packets", *(str(one.statistics.stale) for one in summaries)])
+    table.append(
+        ["  peak memory", *(figure(one.statistics.peak_rss_mb, "MB") for one in summaries)]
+    )
     table.append(["  not done because", *(_causes(one.statistics) for one in summaries)])
     table = [
         row

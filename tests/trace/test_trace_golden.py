@@ -15,14 +15,25 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from duet_trio.events import EVENTS
 from duet_trio.trace.answers import RawAnswer
+from duet_trio.trace.follow import describe
 from duet_trio.trace.gather import Gatherer
 from duet_trio.trace.reader import TraceFile
 from duet_trio.trace.recorder import ListRecorder
 from duet_trio.trace.replay import SenderSettings, recorded_lead, replay, write_replays
 from duet_trio.trace.statistics import AnswerStatistics, Statistics, evaluate_events
-from duet_trio.trace.summary import summarise, write_answers, write_csv, write_json, write_table
+from duet_trio.trace.summary import (
+    FileSummary,
+    summarise,
+    write_answers,
+    write_csv,
+    write_json,
+    write_table,
+)
 
 FOLDER = Path(__file__).parent / "golden"
 BOARD = "02:00:00:00:00:01"
@@ -317,6 +328,7 @@ def test_figures_of_taking_turns() -> None:
     assert one.longest_wait_s == pytest.approx(0.002)
     assert one.llm_end_s == pytest.approx(3 * (0.4 + 0.45 + 7 * 0.19 + 0.001))
     assert one.abort_to_stop_s is one.yield_s is one.heard_after_abort_s is None
+    assert figures("turns").peak_rss_mb == 200
 
 
 def test_figures_of_running_both_at_once() -> None:
@@ -427,6 +439,50 @@ def test_answers_without_an_end_do_not_pile_up() -> None:
         t = generation * 10.0
         gatherer.add({"t": t, "event": "answer.start", "board": BOARD, "generation": generation})
         assert len(gatherer._open) <= 2
+
+
+event_names = st.sampled_from([*EVENTS, "weather"])
+odd_values = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**30), 10**30)
+    | st.floats(allow_nan=False)
+    | st.sampled_from(["frame", "tts.stop", "llm", "tts", "x", ""])
+)
+odd_events = st.builds(
+    lambda fields, t, name, board, generation: (
+        fields | {"t": t, "event": name, "board": board, "generation": generation}
+    ),
+    st.dictionaries(
+        st.sampled_from([field for fields in EVENTS.values() for field in (*fields, "piece")]),
+        odd_values,
+        max_size=4,
+    ),
+    st.floats(0, 60) | st.floats(allow_nan=False),
+    event_names,
+    st.none() | st.just(BOARD),
+    st.none() | st.integers(1, 2),
+)
+
+
+@given(st.lists(odd_events, max_size=30))
+@settings(max_examples=200, deadline=None)
+def test_no_sequence_of_events_breaks_the_tools(events: list[dict[str, Any]]) -> None:
+    """What a damaged or foreign trace holds gives odd figures at worst."""
+    found = evaluate_events(events)
+    msgspec.json.encode(found)
+    summary = FileSummary(
+        file="x", events=1, bad_lines=0, truncated=False, unknown_events=[], statistics=found
+    )
+    write_table([summary], io.StringIO())
+    write_csv([summary], io.StringIO())
+    gatherer = Gatherer()
+    for answer in [answer for event in events for answer in gatherer.add(event)]:
+        replay(answer)
+    for answer in gatherer.finish():
+        replay(answer)
+    for event in events:
+        describe(event)
 
 
 # Replay ----------------------------------------------------------------------------------------
