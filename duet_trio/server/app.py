@@ -26,7 +26,7 @@ from duet_trio.engines.factory import EngineSet
 from duet_trio.engines.silero import SileroDetector, find_model
 from duet_trio.errors import UsageError
 from duet_trio.events import Recorder
-from duet_trio.server.assembly import make_services
+from duet_trio.server.assembly import make_faults, make_services
 from duet_trio.server.board_facts import FactStore
 from duet_trio.server.boards import Boards
 from duet_trio.server.http import Site, make_app
@@ -71,9 +71,10 @@ class Server:
         )
         detector = SileroDetector(find_model(config.vad.model))
         self.engines = EngineSet(config, recorder)
-        self.services = make_services(config, recorder, self.engines, detector)
+        faults = make_faults(config, recorder)
+        self.services = faults.wrap(make_services(config, recorder, self.engines, detector))
         self.facts = FactStore(Path(server.state_dir).expanduser())
-        self.boards = Boards(self.services, self.facts.of)
+        self.boards = Boards(self.services, self.facts.of, wrap=faults.transport)
         self.stop = Stop(self._leave)
         self.failure: UsageError | None = None
 

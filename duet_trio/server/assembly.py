@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from itertools import count
+from pathlib import Path
 
 from duet_trio.config import Config
 from duet_trio.engines.factory import EngineSet
 from duet_trio.events import Recorder
+from duet_trio.faults.hub import Faults
+from duet_trio.faults.plan import Plan, load_plan
 from duet_trio.session.services import Services, VoiceDetector
 from duet_trio.speech.budget import Estimates
 
@@ -27,3 +30,9 @@ def make_services(
         generations=count(1),
         detector=detector,
     )
+
+
+def make_faults(config: Config, recorder: Recorder) -> Faults:
+    """What ``faults.plan`` asks for (nothing, as a rule). Raises `ConfigError`."""
+    path = config.faults.plan
+    return Faults(load_plan(Path(path).expanduser()) if path else Plan(), recorder)

@@ -12,6 +12,7 @@ import logging
 import socket as sockets
 from collections.abc import Callable
 from itertools import count
+from typing import Protocol
 
 import trio
 from trio_websocket import (
@@ -24,7 +25,7 @@ from trio_websocket import (
 
 from duet_trio.errors import ConnectionLostError
 from duet_trio.server.transport import WebSocketTransport
-from duet_trio.session.connection import BoardSession, Facts
+from duet_trio.session.connection import BoardSession, Facts, Transport
 from duet_trio.session.services import Services
 from duet_trio.wire.handshake import Handshake, read_handshake
 
@@ -35,12 +36,27 @@ PATHS = ("/xiaozhi/v1", "/xiaozhi/v1/")
 MAX_MESSAGE_BYTES = 1 << 18
 
 
+class ClosableTransport(Transport, Protocol):
+    """A transport with an end."""
+
+    async def close(self, reason: str) -> None:
+        """Say goodbye within a limit; shielded."""
+
+
 class Boards:
     """All board connections of a server. The newest connection of a Device-Id wins."""
 
-    def __init__(self, services: Services, facts: Callable[[str], Facts]) -> None:
+    def __init__(
+        self,
+        services: Services,
+        facts: Callable[[str], Facts],
+        *,
+        wrap: Callable[[Transport, str], Transport] = lambda transport, _board: transport,
+    ) -> None:
+        """``wrap`` may put something (faults) between a board's session and its transport."""
         self._services = services
         self._facts = facts
+        self._wrap = wrap
         self._sessions: dict[str, BoardSession] = {}
         self._made_up = count(1)
         self._all_gone = trio.Event()
@@ -85,7 +101,9 @@ class Boards:
                 )
                 accepted = await self._accept(request)
             if not limit.cancelled_caught and accepted is not None:
-                await self._run_session(stream, *accepted)
+                socket, who = accepted
+                transport = WebSocketTransport(socket, stream)
+                await self.host(transport, who, _address(socket))
             nursery.cancel_scope.cancel(reason="connection over")
 
     async def _accept(
@@ -114,17 +132,23 @@ class Boards:
             return 503, "too many boards"
         return None
 
-    async def _run_session(
-        self, stream: trio.abc.Stream, socket: WebSocketConnection, who: Handshake
-    ) -> None:
-        transport = WebSocketTransport(socket, stream)
-        session = BoardSession(self._services, transport, who, self._facts(who.device_id))
+    async def host(self, transport: ClosableTransport, who: Handshake, address: str) -> None:
+        """Run one board's session on an open transport, whatever it runs over.
+
+        An older session of the same Device-Id ends. Closes the transport at the end.
+        """
+        session = BoardSession(
+            self._services,
+            self._wrap(transport, who.device_id),
+            who,
+            self._facts(who.device_id),
+        )
         old = self._sessions.get(who.device_id)
         if old is not None:
             old.close("replaced by a newer connection")
         self._sessions[who.device_id] = session
         recorder = self._services.recorder
-        recorder.emit("board.open", board=session.board, address=_address(socket))
+        recorder.emit("board.open", board=session.board, address=address)
         try:
             await session.run()
         finally:
