@@ -20,10 +20,10 @@ from duet_trio.engines.adapters.llama_native import (
     CHUNK_TOKENS,
     WHAT,
     LlamaRuntime,
-    Sampler,
     StoppedError,
 )
 from duet_trio.engines.adapters.llama_prompt import ChatPrompt, is_thought_mark, speakable_marks
+from duet_trio.engines.adapters.llama_sampler import Sampler
 from duet_trio.engines.adapters.llama_sequences import SequenceTable, Slot, common_prefix
 from duet_trio.engines.contracts import Message, Written
 from duet_trio.engines.pipe import WriteJob
