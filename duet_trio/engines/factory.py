@@ -14,6 +14,7 @@ from duet_trio.engines.carrier import Carrier
 from duet_trio.engines.client import AsrClient, LlmClient, TtsClient
 from duet_trio.engines.contracts import EngineKind, EngineStatus
 from duet_trio.engines.gpu_turn import GpuTurn, SelectiveGate, Who
+from duet_trio.engines.native.settings import tts_settings
 from duet_trio.engines.process import ProcessCarrier
 from duet_trio.engines.supervisor import EngineService
 from duet_trio.errors import UsageError
@@ -55,7 +56,7 @@ class EngineSet:
             "asr": config.asr,
         }
         for kind, section in sections.items():
-            settings = msgspec.to_builtins(section)
+            settings = tts_settings(config) if kind == "tts" else msgspec.to_builtins(section)
             self.services[kind] = EngineService(
                 kind,
                 settings,

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from duet_trio.cli import add_config_options, read_config
 from duet_trio.engines.native.maker_task import Task
+from duet_trio.engines.native.settings import tts_settings, voices_folder
 from duet_trio.engines.native.voice_store import VoiceStore
 from duet_trio.errors import ConfigError, DuetError
 from duet_trio.speech.caps import audio_cap_s
-from duet_trio.voices import voices_folder
-from duet_trio.voices.making import VoiceFailedError, run_task, settings_of
+from duet_trio.voices.making import VoiceFailedError, run_task
 from duet_trio.voices.reference import check_reference
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _add(args: argparse.Namespace) -> int:
     )
     for remark in reference.remarks:
         _say(f"{args.recording}: {remark}")
-    task = Task(do="make", settings=settings_of(config), voice=args.name)
+    task = Task(do="make", settings=tts_settings(config), voice=args.name)
     try:
         outcome = run_task(task, config.tts.load_s)
     except DuetError:
@@ -120,7 +120,7 @@ def _try(args: argparse.Namespace) -> int:
     _need_qwen(config)
     task = Task(
         do="say",
-        settings=settings_of(config),
+        settings=tts_settings(config),
         voice=args.name or config.tts.voice,
         text=args.text,
         out=str(args.out),

@@ -7,10 +7,8 @@ import sys
 
 import msgspec
 
-from duet_trio.config import Config
 from duet_trio.engines.native.maker_task import Outcome, Task
 from duet_trio.errors import DuetError, UsageError
-from duet_trio.voices import voices_folder
 
 #: Loading large files from a slow disk, then seconds of work.
 _WORK_S = 120.0
@@ -19,12 +17,6 @@ _STDERR_LINES = 3
 
 class VoiceFailedError(DuetError):
     """The engine could not make or speak this voice."""
-
-
-def settings_of(config: Config) -> dict[str, object]:
-    """The ``[tts]`` section as a worker gets it, with the folder of voices filled in."""
-    settings: dict[str, object] = msgspec.to_builtins(config.tts)
-    return {**settings, "voices": str(voices_folder(config))}
 
 
 def run_task(task: Task, load_s: float, *, command: tuple[str, ...] = ()) -> Outcome:

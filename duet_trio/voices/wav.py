@@ -75,4 +75,4 @@ def _samples(audio: bytes, code: int, bits: int) -> Floats:
         wide[:, 1:] = bytes_3  # as the upper three bytes: the sign comes by itself
         return (wide.view(np.dtype("<i4"))[:, 0] / 2**31).astype(np.float32)
     whole = np.frombuffer(audio, np.dtype(f"<i{bits // 8}"))
-    return (whole / 2 ** (bits - 1)).astype(np.float32)
+    return np.asarray(whole / 2 ** (bits - 1), np.float32)

@@ -82,6 +82,7 @@ def fuzz(compiler: str, folder: Path, seconds: int) -> str:
     if compiler == "clang":
         run([*base, "-fsanitize=fuzzer", *sources, "-o", program, "-ldl", "-lm"])
         limits = ["-max_len=10000", "-rss_limit_mb=1024", "-print_final_stats=1", "-seed=1"]
+        limits += [f"-artifact_prefix={folder}/"]
         output = run([program, f"-max_total_time={seconds}", *limits], limit_s=seconds + 60)
         return "\n".join(line for line in output.splitlines() if "executed_units" in line)
     run([*base, "-DOWN_LOOP", *sources, "-o", program, "-ldl", "-lm"])
