@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from duet_trio.engines.factory import EngineSet
 from duet_trio.events import Recorder
 from duet_trio.faults.hub import Faults
 from duet_trio.faults.plan import Plan, load_plan
+from duet_trio.opus import Encoder
 from duet_trio.session.services import Services, VoiceDetector
 from duet_trio.speech.budget import Estimates
 
@@ -29,6 +31,9 @@ def make_services(
         estimates=Estimates(),
         generations=count(1),
         detector=detector,
+        make_encoder=partial(
+            Encoder, complexity=config.pacer.complexity, bitrate=config.pacer.bitrate
+        ),
     )
 
 

@@ -17,7 +17,6 @@ import trio
 
 from duet_trio.engines.contracts import Message
 from duet_trio.errors import EngineHungError
-from duet_trio.opus import Encoder
 from duet_trio.session.composer import Composer, ComposerSettings, Labels, TextPiece
 from duet_trio.session.outbox import Outbox
 from duet_trio.session.pacer import FRAME_S, Pacer
@@ -91,7 +90,7 @@ class Answer:
         self.scope = trio.CancelScope()
         pacer = services.config.pacer
         self._budget = Budget(services.estimates)
-        self.line = SpeechLine(Encoder(complexity=pacer.complexity, bitrate=pacer.bitrate))
+        self.line = SpeechLine(services.make_encoder())
         self.pacer = Pacer(
             self.line,
             outbox,

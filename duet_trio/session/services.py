@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,6 +10,7 @@ from duet_trio.config import Config
 from duet_trio.engines.admission import Admission
 from duet_trio.engines.contracts import Asr, Llm, Tts, TurnGate
 from duet_trio.events import Recorder
+from duet_trio.session.speech_line import PacketEncoder
 from duet_trio.speech.budget import Estimates
 
 
@@ -32,7 +33,9 @@ class VoiceDetector(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Shared by all sessions of one server. ``generations`` counts answers of the process."""
+    """Shared by all sessions of one server. ``generations`` counts answers of the process;
+    ``make_encoder`` gives each answer an encoder of its own.
+    """
 
     config: Config
     recorder: Recorder
@@ -44,3 +47,4 @@ class Services:
     estimates: Estimates
     generations: Iterator[int]
     detector: VoiceDetector
+    make_encoder: Callable[[], PacketEncoder]

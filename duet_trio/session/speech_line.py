@@ -13,14 +13,29 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import trio
 
 from duet_trio.engines.contracts import SPEECH_RATE_HZ
-from duet_trio.opus import Encoder
 from duet_trio.speech.pcm import TailHolder
 
 BYTES_PER_S = 2 * SPEECH_RATE_HZ
+
+
+class PacketEncoder(Protocol):
+    """Makes packets; `duet_trio.opus.Encoder` is one. A fresh one for each answer."""
+
+    @property
+    def frame_ms(self) -> int:
+        """Audio in one packet."""
+
+    @property
+    def frame_bytes(self) -> int:
+        """PCM of one packet."""
+
+    def encode(self, pcm: bytes) -> bytes:
+        """One packet from exactly ``frame_bytes``."""
 
 
 @dataclass(slots=True)
@@ -60,7 +75,7 @@ class _Work:
 class SpeechLine:
     """PCM in (synchronously), packets out; one per answer."""
 
-    def __init__(self, encoder: Encoder, *, tail_ms: int = 200) -> None:
+    def __init__(self, encoder: PacketEncoder, *, tail_ms: int = 200) -> None:
         self._encoder = encoder
         self._tail_ms = tail_ms
         self._works: deque[_Work] = deque()
