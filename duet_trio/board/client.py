@@ -119,10 +119,12 @@ class BoardClient:
         """
         device = self._device
         device.microphone.say(pcm)
-        said = await device.until(
-            lambda: not device.microphone.speaking or not device.board.capturing
-        )
-        device.microphone.hush()
+        try:
+            said = await device.until(
+                lambda: not device.microphone.speaking or not device.board.capturing
+            )
+        finally:
+            device.microphone.hush()  # nothing of it may slip into what is said next
         if said and device.board.mode == "manual":
             device.send(device.board.release(trio.current_time()))
         return said

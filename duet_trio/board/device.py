@@ -185,7 +185,6 @@ class Device:
             self.failed(f"{self.options.url}: refused with HTTP status {status}")
         self.link = None
         self.board.closed(trio.current_time())
-        self.microphone.hush()
         self.notify()
         settled.set()
 
@@ -218,6 +217,8 @@ class Device:
         if self._speaker is not None:
             self._speaker.announced(link.hello.frame_duration)
         self.last_message_s = trio.current_time()
+        for packet in self.microphone.recording(options.wake_pcm):
+            link.audio(packet)
         self.send(self.board.opened(trio.current_time(), options.wake_word))
         nursery.start_soon(link.write_all)
         settled.set()

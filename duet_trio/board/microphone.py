@@ -42,3 +42,10 @@ class Microphone:
         frame = bytes(self._speech[:size]).ljust(size, b"\0")
         self._speech = self._speech[size:]
         return self._encoder.encode(frame)
+
+    def recording(self, pcm: bytes) -> list[bytes]:
+        """Encode a finished recording, apart from what is being said."""
+        encoder = opus.Encoder(
+            RATE_HZ, self._encoder.frame_ms, complexity=0, bitrate=None, dtx=True
+        )
+        return list(encoder.packets(pcm))

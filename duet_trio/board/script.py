@@ -59,6 +59,7 @@ class BoardOptions:
     """One simulated board. ``patience_s``: how long it waits with no message from the server.
 
     ``wake_word``: told as ``listen detect`` when it connects; empty: connected by its button.
+    ``wake_pcm``: its sound (16 kHz s16le mono, at most 2 s), sent as a burst of packets before.
     ``decode`` false: packets are counted and timed, but heard as silence (for many boards).
     """
 
@@ -70,6 +71,7 @@ class BoardOptions:
     uplink_frame_ms: int = 60
     patience_s: float = 60.0
     wake_word: str = ""
+    wake_pcm: bytes = b""
     wake_word_always: bool = False
     late_flush_s: float = LATE_FLUSH_S
     decode: bool = True

@@ -145,7 +145,9 @@ async def answer(peer: Peer, hz: float = 440, frames: int = 10) -> None:
     await peer.say(TtsStop())
 
 
-async def test_a_typed_question(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_typed_question(
+    autojump_clock: trio.testing.MockClock, scheduler_seed: int
+) -> None:
     async def script(peer: Peer) -> None:
         assert peer.headers["device-id"] == "02:00:00:00:00:01"
         assert peer.headers["authorization"] == "Bearer secret"
@@ -199,7 +201,23 @@ async def test_a_spoken_question_in_each_framing(
     assert result.bad_messages == []
 
 
-async def test_the_talk_key(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_wake_word_comes_with_its_sound_before_it(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.expect(Detect(text="hey board"))
+        assert len(peer.audio) == 20
+        await peer.expect(ListenStart(mode="auto"))
+        await answer(peer)
+
+    said = tone(300, 0.6, 16_000)
+    result = await run(
+        script, Question(pcm=said), wake_word="hey board", wake_pcm=tone(500, 1.2, 16_000)
+    )
+    assert result.answered
+
+
+async def test_the_talk_key(autojump_clock: trio.testing.MockClock, scheduler_seed: int) -> None:
     async def script(peer: Peer) -> None:
         for _ in range(2):
             await peer.expect(ListenStart(mode="manual"))
@@ -213,7 +231,9 @@ async def test_the_talk_key(autojump_clock: trio.testing.MockClock) -> None:
     assert [turn.packets_played for turn in result.turns] == [10, 10]
 
 
-async def test_the_button_interrupts(autojump_clock: trio.testing.MockClock) -> None:
+async def test_the_button_interrupts(
+    autojump_clock: trio.testing.MockClock, scheduler_seed: int
+) -> None:
     stopped_at: list[float] = []
 
     async def script(peer: Peer) -> None:
@@ -243,7 +263,9 @@ async def test_the_button_interrupts(autojump_clock: trio.testing.MockClock) -> 
     assert answered.packets_played == 10
 
 
-async def test_stale_audio_is_seen(autojump_clock: trio.testing.MockClock) -> None:
+async def test_stale_audio_is_seen(
+    autojump_clock: trio.testing.MockClock, scheduler_seed: int
+) -> None:
     async def late(peer: Peer) -> None:
         await peer.expect(ListenStart(mode="auto"))
         await peer.expect(Detect(text="Hello"))
@@ -264,7 +286,9 @@ async def test_stale_audio_is_seen(autojump_clock: trio.testing.MockClock) -> No
     assert result.packets_refused == 4
 
 
-async def test_a_gap_is_a_stall_with_its_time(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_gap_is_a_stall_with_its_time(
+    autojump_clock: trio.testing.MockClock, scheduler_seed: int
+) -> None:
     async def script(peer: Peer) -> None:
         await peer.expect(ListenStart(mode="auto"))
         await peer.say(TtsStart())
@@ -286,7 +310,7 @@ async def test_a_gap_is_a_stall_with_its_time(autojump_clock: trio.testing.MockC
 
 
 async def test_speech_over_the_answer_in_realtime_mode(
-    autojump_clock: trio.testing.MockClock,
+    autojump_clock: trio.testing.MockClock, scheduler_seed: int
 ) -> None:
     async def script(peer: Peer) -> None:
         await peer.expect(ListenStart(mode="realtime"))
@@ -335,7 +359,9 @@ async def test_a_board_that_goes_away_may_come_back(
     assert result.turns[1].packets_played == 10
 
 
-async def test_a_silent_server_ends_the_patience(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_silent_server_ends_the_patience(
+    autojump_clock: trio.testing.MockClock, scheduler_seed: int
+) -> None:
     async def script(peer: Peer) -> None:
         await trio.sleep(1000)
 
@@ -344,7 +370,9 @@ async def test_a_silent_server_ends_the_patience(autojump_clock: trio.testing.Mo
     assert not result.answered
 
 
-async def test_a_server_that_closes_in_mid_answer(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_server_that_closes_in_mid_answer(
+    autojump_clock: trio.testing.MockClock, scheduler_seed: int
+) -> None:
     async def script(peer: Peer) -> None:
         await peer.expect(ListenStart(mode="auto"))
         await peer.say(TtsStart())
@@ -356,7 +384,9 @@ async def test_a_server_that_closes_in_mid_answer(autojump_clock: trio.testing.M
     assert result.turns[0].packets_played == 5
 
 
-async def test_what_no_board_could_read_is_told(autojump_clock: trio.testing.MockClock) -> None:
+async def test_what_no_board_could_read_is_told(
+    autojump_clock: trio.testing.MockClock, scheduler_seed: int
+) -> None:
     async def script(peer: Peer) -> None:
         await peer.expect(ListenStart(mode="auto"))
         await peer.socket.send_message("not JSON")
@@ -369,7 +399,9 @@ async def test_what_no_board_could_read_is_told(autojump_clock: trio.testing.Moc
     assert result.answered
 
 
-async def test_a_late_answer_to_the_first_hello(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_late_answer_to_the_first_hello(
+    autojump_clock: trio.testing.MockClock, scheduler_seed: int
+) -> None:
     """A server without a hello is given up after ten seconds, as boards do."""
 
     async def mute(stream: trio.abc.Stream) -> None:
