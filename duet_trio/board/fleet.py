@@ -109,7 +109,7 @@ def summarise(results: Sequence[BoardResult]) -> FleetFigures:
         first_audio_p95_s=_quantile(waits, 0.95),
         first_audio_max_s=_quantile(waits, 1.0),
         stalls=sum(len(result.stalls) for result in results),
-        stall_s=round(sum(result.stall_s for result in results), 3),
+        stall_s=round(float(sum(result.stall_s for result in results)), 3),
         packets=sum(len(turn.arrivals_s) for turn in turns),
         late_share=late / count if count else 0.0,
         largest_gap_ms=max((space.largest_ms for space in spaces), default=0.0),
