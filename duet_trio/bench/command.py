@@ -9,7 +9,7 @@ from typing import Any
 
 import trio
 
-from duet_trio.bench import abort
+from duet_trio.bench import abort, answer, hello, pace
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -23,6 +23,26 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     one.add_argument("--hang", action="store_true", help="while the voice hangs")
     one.add_argument("--seed", type=int, default=1)
     _finish(one, lambda args: abort.measure(_abort_options(args)), abort.report)
+
+    one = benches.add_parser("answer", help="end of speech to first packet, on real models")
+    one.add_argument("--questions", type=int, default=10)
+    one.add_argument("--config", default="demo.toml", help="a file of config/")
+    _finish(
+        one,
+        lambda args: answer.measure(answer.AnswerOptions(args.questions, args.config)),
+        answer.report,
+    )
+
+    one = benches.add_parser("pace", help="how soon audio leaves, and how evenly")
+    one.add_argument("--answers", type=int, default=100)
+    _finish(one, lambda args: pace.measure(pace.PaceOptions(args.answers)), pace.report)
+
+    one = benches.add_parser("hello", help="hello at rest, while loading, and 80 at once")
+    one.add_argument("--boards", type=int, default=80)
+    one.add_argument("--config", default="demo.toml", help="a file of config/")
+    _finish(
+        one, lambda args: hello.measure(hello.HelloOptions(args.boards, args.config)), hello.report
+    )
 
 
 def _abort_options(args: argparse.Namespace) -> abort.AbortOptions:

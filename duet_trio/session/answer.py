@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Literal
 
 import trio
@@ -90,6 +89,7 @@ class Answer:
         self.scope = trio.CancelScope()
         pacer = services.config.pacer
         self._budget = Budget(services.estimates)
+        self._text_complete = False
         self.line = SpeechLine(services.make_encoder())
         self.pacer = Pacer(
             self.line,
@@ -99,7 +99,7 @@ class Answer:
             generation=generation,
             lead=limits.lead,
             earliest=trio.current_time() + pacer.first_packet_after_s,
-            start_hold_s=partial(self._budget.start_hold_s, limit_s=pacer.start_hold_s),
+            start_hold_s=self._start_hold_s,
         )
 
     def cancel(self, cause: str) -> None:
@@ -187,12 +187,14 @@ class Answer:
 
     async def _compose(self, composer: Composer, settings: ComposerSettings) -> None:
         if self.question.say is not None:
+            self._text_complete = True
             await composer.recite(self.question.say)
             return
         services = self._services
         stream = services.llm.start(self._messages, generation=self.generation)
         try:
             await composer.write(stream, services.gate, services.estimates, settings)
+            self._text_complete = True
         finally:
             stream.close()
 
@@ -210,6 +212,13 @@ class Answer:
         if not self.pacer.progress.sent and not self.line.pieces:
             return 0.0
         return self.line.ahead_s + self.pacer.playback_end() - trio.current_time()
+
+    def _start_hold_s(self, first_piece: str) -> float:
+        """How much later than possible playback begins, so that it need not stop after a piece."""
+        if self._text_complete:
+            return 0.0  # nothing more is to be written: nothing can run dry
+        limit_s = self._services.config.pacer.start_hold_s
+        return self._budget.start_hold_s(first_piece, limit_s=limit_s)
 
     def _show_emoji(self, emoji: str) -> None:
         emotion = emotion_of(emoji)
