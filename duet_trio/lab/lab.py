@@ -14,13 +14,17 @@ from duet_trio.board.link import Address, Identity
 from duet_trio.board.result import BoardResult
 from duet_trio.board.script import BoardOptions, Question
 from duet_trio.config import Config
-from duet_trio.engines.factory import EngineSet
+from duet_trio.engines.factory import CarrierFactory, EngineSet
 from duet_trio.engines.in_process import InProcessCarrier
+from duet_trio.faults.hub import Faults
+from duet_trio.faults.plan import Plan
+from duet_trio.lab.wire import MemoryWire
 from duet_trio.server.assembly import make_services
 from duet_trio.server.boards import Boards
 from duet_trio.session.connection import Facts
 from duet_trio.session.services import Services
 from duet_trio.trace.recorder import ListRecorder
+from duet_trio.wire.handshake import Handshake
 
 URL = "ws://127.0.0.1:8000/xiaozhi/v1/"
 #: RMS (of full scale 1) above which `LoudnessDetector` calls a chunk speech: −40 dBFS.
@@ -61,19 +65,34 @@ def quiet(seconds: float) -> bytes:
 class Lab:
     """A server without sockets. Use `open_lab`.
 
-    ``wrap`` may put something (faults, for example) between sessions and engines.
+    ``wrap`` may put something between sessions and engines, ``plan`` puts faults there and on
+    the boards' connections; ``carriers`` make other engines than scripted ones in this process.
     """
 
     def __init__(
-        self, config: Config, *, wrap: Callable[[Services], Services] | None = None
+        self,
+        config: Config,
+        *,
+        wrap: Callable[[Services], Services] | None = None,
+        plan: Plan | None = None,
+        carriers: CarrierFactory = InProcessCarrier,
     ) -> None:
         self.config = config
         self.recorder = ListRecorder(clock=trio.current_time)
-        self.engines = EngineSet(config, self.recorder, InProcessCarrier)
+        self.engines = EngineSet(config, self.recorder, carriers)
         services = make_services(config, self.recorder, self.engines, LoudnessDetector())
-        self.services = wrap(services) if wrap is not None else services
-        self.boards = Boards(self.services, lambda _device: Facts(small=False))
+        services = wrap(services) if wrap is not None else services
+        self.faults = Faults(plan or Plan(), self.recorder)
+        self.services = self.faults.wrap(services)
+        self.boards = Boards(
+            self.services, lambda _device: Facts(small=False), wrap=self.faults.transport
+        )
         self._nursery: trio.Nursery | None = None
+
+    def host(self, wire: MemoryWire, who: Handshake) -> None:
+        """Serve a board that stands on a wire of messages instead of a WebSocket."""
+        assert self._nursery is not None, "the lab is not open"
+        self._nursery.start_soon(self.boards.host, wire, who, "memory")
 
     async def connect(self, address: Address) -> trio.abc.Stream:
         """What a `BoardClient` connects with: its end of a pair of memory streams (any address)."""
@@ -104,10 +123,14 @@ class Lab:
 
 @asynccontextmanager
 async def open_lab(
-    config: Config, *, wrap: Callable[[Services], Services] | None = None
+    config: Config,
+    *,
+    wrap: Callable[[Services], Services] | None = None,
+    plan: Plan | None = None,
+    carriers: CarrierFactory = InProcessCarrier,
 ) -> AsyncIterator[Lab]:
-    """A lab with its engines ready; leaving ends everything in it."""
-    lab = Lab(config, wrap=wrap)
+    """A lab with its engines ready; leaving ends everything in it. Arguments: see `Lab`."""
+    lab = Lab(config, wrap=wrap, plan=plan, carriers=carriers)
     async with trio.open_nursery() as nursery:
         lab._nursery = nursery
         await nursery.start(lab.engines.run)
