@@ -10,6 +10,7 @@ import math
 import re
 from array import array
 from collections.abc import Callable
+from functools import cache
 from typing import Protocol
 
 from duet_trio.engines.cap import AudioCap
@@ -220,6 +221,7 @@ class Speaking:
         self._how = how
 
 
+@cache
 def tone(frequency_hz: int) -> bytes:
     """20 ms of a sine of a multiple of 50 Hz, as s16le; it repeats without a click."""
     step = 2 * math.pi * frequency_hz / SPEECH_RATE_HZ
