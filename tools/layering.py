@@ -30,7 +30,7 @@ LAYERS = {
     "session": 3, "faults": 3,
     "server": 4, "board": 4,
     "cli": 5, "__main__": 5, "demo": 5, "bench": 5, "doctor": 5, "models": 5, "voices": 5,
-    "memory_plan": 5,
+    "lab": 5, "memory_plan": 5,
     # Where model files lie is asked by the adapters; fetching them is for the command line.
     "models.paths": 1, "models.catalogue": 1,
 }  # fmt: skip
@@ -38,8 +38,9 @@ TOP = 5
 
 #: Within a layer packages do not see each other, except in these two,
 OPEN_LAYERS = {0, TOP}
-#: and except for these: a trace is replayed and judged with the rules that made it.
-SIDEWAYS = {("trace", "speech")}
+#: and except for these: a trace is replayed and judged with the rules that made it, and faults
+#: stand in for what a session is given (a session never knows).
+SIDEWAYS = {("trace", "speech"), ("faults", "session")}
 
 #: Package → the only modules of lower layers that it may use (with what lies below them). The
 #: simulated board is the other end of the wire: code that it shared would share its faults.
