@@ -89,7 +89,7 @@ class Conversation:
             "abort", board=self._board, generation=answer.generation, cause=cause
         )
         self._outbox.retire(answer.generation)
-        self._outbox.control(TtsStop(), answer.generation, final=True)
+        self._outbox.control(TtsStop(), answer.generation, lasting=True)
         answer.cancel(cause)
         self._on_quiet(answer.pacer.playback_end())
         return True
@@ -123,7 +123,7 @@ class Conversation:
         # means "abort" instead of "hang up".
         if question.origin != "announcement":
             self._outbox.control(Stt(question.text), generation)
-        self._outbox.control(TtsStart(), generation)
+        self._outbox.control(TtsStart(), generation, lasting=True)
         try:
             await self._speak(answer)
         except* EngineError as group:
@@ -153,8 +153,8 @@ class Conversation:
         answer.state.outcome = "failed"
         answer.state.cause = error.reason
         self._outbox.retire(answer.generation)
-        self._outbox.control(Alert("error", error.reason, "sad"), answer.generation, final=True)
-        self._outbox.control(TtsStop(), answer.generation, final=True)
+        self._outbox.control(Alert("error", error.reason, "sad"), answer.generation, lasting=True)
+        self._outbox.control(TtsStop(), answer.generation, lasting=True)
 
     def _close(self, answer: Answer) -> None:
         state = answer.state
@@ -164,7 +164,7 @@ class Conversation:
             else:
                 state.outcome, state.cause = "aborted", "disconnect"
             self._outbox.retire(answer.generation)
-            self._outbox.control(TtsStop(), answer.generation, final=True)
+            self._outbox.control(TtsStop(), answer.generation, lasting=True)
         state.over.set()
         self._answer = None
         if answer.question.say is None:

@@ -50,12 +50,13 @@ class Frame:
 class Control:
     """One message on its way; ``generation`` is the answer it belongs to, if any.
 
-    ``final``: the ``tts stop`` of its generation, the only thing that may follow `Outbox.retire`.
+    ``lasting``: it stays though its generation is retired. So is the ``tts start``/``stop`` pair,
+    which must leave whole or not at all, and whatever tells why it ended.
     """
 
     message: ServerMessage
     generation: int | None
-    final: bool = False
+    lasting: bool = False
 
 
 Item = Frame | Control
@@ -83,19 +84,19 @@ class Outbox:
         self._room = trio.Event()
 
     def control(
-        self, message: ServerMessage, generation: int | None = None, *, final: bool = False
+        self, message: ServerMessage, generation: int | None = None, *, lasting: bool = False
     ) -> bool:
         """Queue a message; never waits. Returns False if its generation has been retired.
 
-        A ``final`` one is not refused: that is how ``tts stop`` follows `retire` in one step.
+        A ``lasting`` one is not refused: that is how ``tts stop`` follows `retire` in one step.
         """
-        if self._closed or (not final and generation is not None and generation <= self._retired):
+        if self._closed or (not lasting and generation is not None and generation <= self._retired):
             return False
         if len(self._items) >= MAX_CONTROLS:
             self._closed = True
             self._filled.set()
             return False
-        self._items.append(Control(message, generation, final))
+        self._items.append(Control(message, generation, lasting))
         self._recorder.emit("control", board=self._board, generation=generation, what=message.name)
         self._filled.set()
         return True
@@ -162,6 +163,6 @@ class Outbox:
         return OutboxStatistics(len(self._items) - self._frames, self._frames)
 
     def _is_stale(self, item: Item) -> bool:
-        if isinstance(item, Control) and (item.final or item.generation is None):
+        if isinstance(item, Control) and (item.lasting or item.generation is None):
             return False
         return item.generation is not None and item.generation <= self._retired

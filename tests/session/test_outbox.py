@@ -57,7 +57,7 @@ async def test_an_abort_leaves_only_the_stop(autojump_clock: object) -> None:
     await outbox.frame(make_frame(7, 0))
     outbox.control(SentenceStart("Hello."), 7)
     assert outbox.retire(7) == 2
-    outbox.control(TtsStop(), 7, final=True)
+    outbox.control(TtsStop(), 7, lasting=True)
     assert not outbox.control(SentenceStart("late"), 7)
     with pytest.raises(RetiredError):
         await outbox.frame(make_frame(7, 1))
