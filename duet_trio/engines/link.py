@@ -271,7 +271,10 @@ class WorkerLink:
         elif not job.spend(cost):
             self._flooded(job)
         else:
+            before = job.deadline.at
             job.put(item, trio.current_time())
+            if job.deadline.at < before:  # a stall is shorter than the wait for the first output
+                self._deadlines_changed.set()
 
     def _finish(self, job: ClientJob, outcome: Any) -> None:
         if not isinstance(outcome, (job.expects, EngineError)):
