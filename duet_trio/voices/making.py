@@ -19,8 +19,10 @@ class VoiceFailedError(DuetError):
     """The engine could not make or speak this voice."""
 
 
-def run_task(task: Task, load_s: float, *, command: tuple[str, ...] = ()) -> Outcome:
-    """Do ``task`` in a process of its own; blocks for at most ``load_s`` and two minutes.
+def run_task(
+    task: Task, load_s: float, *, work_s: float = _WORK_S, command: tuple[str, ...] = ()
+) -> Outcome:
+    """Do ``task`` in a process of its own; blocks for ``load_s + work_s`` at most.
 
     Raises `UsageError` for what the person can mend, `VoiceFailedError` when the engine fails,
     hangs or dies.
@@ -31,12 +33,12 @@ def run_task(task: Task, load_s: float, *, command: tuple[str, ...] = ()) -> Out
             command,
             input=msgspec.json.encode(task),
             capture_output=True,
-            timeout=load_s + _WORK_S,
+            timeout=load_s + work_s,
             check=False,
         )
     except subprocess.TimeoutExpired:
         raise VoiceFailedError(
-            f"the engine did not answer within {load_s + _WORK_S:.0f} s and was stopped"
+            f"the engine did not answer within {load_s + work_s:.0f} s and was stopped"
         ) from None
     try:
         outcome = msgspec.json.decode(done.stdout, type=Outcome)

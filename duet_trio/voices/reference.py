@@ -22,7 +22,7 @@ Floats = npt.NDArray[np.float32]
 LEAST_S, MOST_S = 3.0, 15.0
 #: ICL pays for each second with every sentence and rushes with long references.
 ICL_MOST_S = 8.0
-LEAST_SPEECH_S = 2.0
+LEAST_SPEECH_S = 1.5
 QUIET_DBFS = -35.0  # level of the speech; below it the room's noise is cloned too
 SPEECH_OVER_FLOOR_DB = 12.0
 CLIPPED = 0.999
@@ -105,11 +105,11 @@ def _speech(path: Path, levels: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_
     """Which windows hold speech: within 30 dB of the loud ones, and clear of the floor."""
     loud = float(np.percentile(levels, 95))
     floor = float(np.percentile(levels, 5))
-    speech = levels > max(loud - 30, -60)
+    speech = levels > max(loud - 30, -80)
     seconds = float(np.count_nonzero(speech)) * _WINDOW / SPEECH_RATE_HZ
     if seconds < LEAST_SPEECH_S:
         raise UsageError(
-            f"{path}: hardly any speech ({seconds:.1f} s; {LEAST_SPEECH_S:.0f} are the least);"
+            f"{path}: hardly any speech ({seconds:.1f} s; {LEAST_SPEECH_S:.1f} are the least);"
             " record a few whole sentences"
         )
     if floor > loud - SPEECH_OVER_FLOOR_DB and floor > -50:

