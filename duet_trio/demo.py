@@ -25,7 +25,7 @@ from duet_trio.cli import add_config_options
 from duet_trio.config import Config, load
 from duet_trio.engines.contracts import LISTEN_RATE_HZ, SPEECH_RATE_HZ, SpeechRequest, Tts
 from duet_trio.server.app import Addresses, Server
-from duet_trio.server.command import cancel_when, open_recorder, over, say_where, until_ready
+from duet_trio.server.running import cancel_when, open_recorder, over, say_where, until_ready
 from duet_trio.wire.messages import BoardMessage, SentenceStart, ServerMessage, Stt
 
 DEMO_CONFIG = Path(__file__).parent.parent / "config" / "demo.toml"

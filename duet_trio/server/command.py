@@ -3,23 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import logging
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
-
-import msgspec
-import trio
 
 from duet_trio.cli import add_config_options, read_config
-from duet_trio.config import Config
-from duet_trio.errors import UsageError
-from duet_trio.events import NullRecorder, Recorder
-from duet_trio.server.app import Addresses, Server
-from duet_trio.server.sockets import local_address
-from duet_trio.trace.recorder import FileRecorder
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -37,65 +24,10 @@ def run(args: argparse.Namespace) -> int:
         format="%(asctime)s %(levelname)s %(message)s",
         stream=sys.stderr,
     )
-    return trio.run(_serve, read_config(args))
+    config = read_config(args)
+    # A mistake in the configuration is told before the web framework is imported (0.4 s).
+    import trio
 
+    from duet_trio.server.running import serve
 
-@contextmanager
-def open_recorder(config: Config) -> Iterator[tuple[Recorder, Callable[[], object]]]:
-    """The recorder that the configuration asks for, and what closes it early.
-
-    Within `trio.run`: events are stamped with trio's clock. It outlives everything in the block.
-    """
-    if not config.trace.path:
-        yield NullRecorder(), lambda: None
-        return
-    digest = hashlib.sha256(msgspec.json.encode(config)).hexdigest()[:16]
-    recorder = FileRecorder(Path(config.trace.path), clock=trio.current_time, config_digest=digest)
-    try:
-        yield recorder, recorder.close
-    finally:
-        recorder.close()
-
-
-async def _serve(config: Config) -> int:
-    with open_recorder(config) as (recorder, close):
-        server = Server(config, recorder, last_words=close)
-        async with trio.open_nursery() as nursery:
-            addresses: Addresses = await nursery.start(server.run)
-            say_where(addresses)
-            print("loading engines …", flush=True)
-            if await until_ready(server):
-                print("ready", flush=True)
-        return over(server)
-
-
-async def until_ready(server: Server) -> bool:
-    """Wait until all engines are ready; False if the server stops first."""
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(cancel_when, server.stop.ordered, nursery.cancel_scope)
-        with suppress(UsageError):  # `Server.failure` has it
-            await server.engines.wait_ready()
-            nursery.cancel_scope.cancel()
-            return True
-    return False
-
-
-def over(server: Server) -> int:
-    """The exit code of a server that has ended; raises what made it end."""
-    server.stop.done()
-    if server.failure is not None:
-        raise server.failure
-    return server.stop.code
-
-
-async def cancel_when(event: trio.Event, scope: trio.CancelScope) -> None:
-    """Cancel ``scope`` once ``event`` is set."""
-    await event.wait()
-    scope.cancel()
-
-
-def say_where(addresses: Addresses) -> None:
-    """Tell a person where boards are to be pointed."""
-    host = local_address() if addresses.host in ("0.0.0.0", "::", "") else addresses.host
-    print(f"boards:  ws://{host}:{addresses.websocket_port}/xiaozhi/v1/")
-    print(f"OTA URL: http://{host}:{addresses.http_port}/xiaozhi/ota/  (enter this on the board)")
+    return trio.run(serve, config)
