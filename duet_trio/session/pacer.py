@@ -30,14 +30,16 @@ class Progress:
     schedule: PaceSchedule
     sent: int = 0
     first_sent_at: float | None = None
-    sent_at: list[float] = field(default_factory=list)
+    last_late_s: float = 0.0
+    written: trio.Event = field(default_factory=trio.Event)
 
     def on_sent(self, sequence: int, at: float) -> None:
-        """One packet has been written to the connection."""
+        """One packet has been written to the connection: from here on the board has it."""
         self.sent = sequence + 1
         if self.first_sent_at is None:
             self.first_sent_at = at
-        self.sent_at.append(at)
+        self.last_late_s = self.schedule.sent(at)
+        self.written.set()
 
     def played(self, now: float) -> int:
         """Packets that the board has played by ``now``, as far as the schedule can tell."""
@@ -99,6 +101,7 @@ class Pacer:
         if starts_piece:
             text = packet.piece.text.strip()
             self._outbox.control(SentenceStart(text), self._generation)
+        self.progress.written = trio.Event()
         await self._outbox.frame(
             Frame(
                 self._generation,
@@ -109,7 +112,10 @@ class Pacer:
                 self.progress.on_sent,
             )
         )
-        late_s = self.schedule.sent(trio.current_time())
+        # Not before it has left: on a slow connection the schedule would run away from what the
+        # board has, and the end of playback, with the last packet still here, would come too soon.
+        await self.progress.written.wait()
+        late_s = self.progress.last_late_s
         if late_s > 0:
             self._emit("underrun", sequence=packet.sequence, late_ms=round(late_s * 1000, 1))
 

@@ -64,17 +64,18 @@ class Speaker:
         """Speak until the pieces end. Raises what `Tts.speak` raises, and `EngineFailedError`
         for a piece that stays without sound. A cancel stops the engine (see its contract).
         """
-        with pieces:
-            async for piece in pieces:
-                await self._sink.room(self._ahead_s)
-                # A piece that fails is tried once more, with another seed, if nobody has heard
-                # any of it. A hang or crash is not tried again: the answer ends at once.
-                if not await self._speak(piece, seed=0) and not await self._speak(piece, seed=1):
-                    raise EngineFailedError(
-                        f"no sound for {piece.text!r}",
-                        engine="tts",
-                        reason="the voice made no sound",
-                    )
+        # The channel is not closed when a piece fails: its sender would get an error of its own,
+        # beside the one that matters, before it is cancelled.
+        async for piece in pieces:
+            await self._sink.room(self._ahead_s)
+            # A piece that fails is tried once more, with another seed, if nobody has heard
+            # any of it. A hang or crash is not tried again: the answer ends at once.
+            if not await self._speak(piece, seed=0) and not await self._speak(piece, seed=1):
+                raise EngineFailedError(
+                    f"no sound for {piece.text!r}",
+                    engine="tts",
+                    reason="the voice made no sound",
+                )
         self._sink.finish()
 
     async def _speak(self, piece: TextPiece, *, seed: int) -> bool:
