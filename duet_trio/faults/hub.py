@@ -71,6 +71,10 @@ class Faults:
             return transport
         return FaultySocket(transport, self, board)
 
+    def disarm(self) -> None:
+        """From now on nothing more happens (what has begun goes on)."""
+        self.watches.clear()
+
     def emit(
         self,
         event: str,

@@ -83,11 +83,15 @@ class Lab:
         services = make_services(config, self.recorder, self.engines, LoudnessDetector())
         services = wrap(services) if wrap is not None else services
         self.faults = Faults(plan or Plan(), self.recorder)
-        self.services = self.faults.wrap(services)
-        self.boards = Boards(
-            self.services, lambda _device: Facts(small=False), wrap=self.faults.transport
-        )
+        self.rewire(self.faults.wrap(services))
         self._nursery: trio.Nursery | None = None
+
+    def rewire(self, services: Services) -> None:
+        """Give other services to all sessions from now on."""
+        self.services = services
+        self.boards = Boards(
+            services, lambda _device: Facts(small=False), wrap=self.faults.transport
+        )
 
     def host(self, wire: MemoryWire, who: Handshake) -> None:
         """Serve a board that stands on a wire of messages instead of a WebSocket."""
@@ -123,14 +127,19 @@ class Lab:
 
 @asynccontextmanager
 async def open_lab(
-    config: Config,
+    config: Config | None = None,
     *,
     wrap: Callable[[Services], Services] | None = None,
     plan: Plan | None = None,
     carriers: CarrierFactory = InProcessCarrier,
+    lab: Lab | None = None,
 ) -> AsyncIterator[Lab]:
-    """A lab with its engines ready; leaving ends everything in it. Arguments: see `Lab`."""
-    lab = Lab(config, wrap=wrap, plan=plan, carriers=carriers)
+    """A lab with its engines ready; leaving ends everything in it.
+
+    Arguments: see `Lab`; or give one that has been made.
+    """
+    if lab is None:
+        lab = Lab(config or Config(), wrap=wrap, plan=plan, carriers=carriers)
     async with trio.open_nursery() as nursery:
         lab._nursery = nursery
         await nursery.start(lab.engines.run)

@@ -1,0 +1,249 @@
+"""What must hold after any scenario, read off the trace and off what the boards got."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from duet_trio.engines.contracts import Message
+from duet_trio.lab.puppet import FRAME_S, TONES, Part, Puppet
+
+Event = Mapping[str, Any]
+#: Faults after which an answer's sound does not tell how much of its text was spoken.
+UNSPOKEN = frozenset({"short", "empty", "endless", "late", "deaf"})
+#: What a session adds to an answer that was interrupted, when it is told to the writer.
+INTERRUPTED = " …"
+LONGEST_WORD = 14
+
+
+class Answer:
+    """One answer in the trace."""
+
+    def __init__(self, generation: int, board: str) -> None:
+        self.generation = generation
+        self.board = board
+        self.question = ""
+        self.session = 0
+        self.sent: list[Event] = []
+        self.pieces: list[str] = []
+        self.effects: set[str] = set()
+        self.ends: list[Event] = []
+        self.aborted_at: float | None = None
+        self.connection_lost = False
+
+    @property
+    def text(self) -> str:
+        """All that was written."""
+        return "".join(self.pieces)
+
+    @property
+    def heard(self) -> str:
+        """What the trace says was heard."""
+        return str(self.ends[0]["heard"]) if self.ends else ""
+
+    @property
+    def outcome(self) -> str:
+        """How it ended."""
+        return str(self.ends[0]["outcome"]) if self.ends else ""
+
+
+def answers_of(events: Iterable[Event]) -> dict[int, Answer]:
+    """The answers in a trace, by generation."""
+    found: dict[int, Answer] = {}
+    sessions: dict[str, int] = defaultdict(int)
+    for event in events:
+        name = str(event["event"])
+        board = str(event.get("board"))
+        generation = int(event.get("generation") or 0)
+        if name == "board.open":
+            sessions[board] += 1
+        if name == "board.close":
+            for one in found.values():
+                one.connection_lost |= one.board == board and not _stopped(one)
+        if name == "answer.start":
+            found[generation] = Answer(generation, board)
+            found[generation].session = sessions[board]
+            found[generation].question = event["question"]
+        if generation not in found:
+            continue
+        _note(found[generation], name, event)
+    return found
+
+
+def _note(answer: Answer, name: str, event: Event) -> None:
+    match name:
+        case "sent":
+            answer.sent.append(event)
+        case "piece":
+            answer.pieces.append(event["text"])
+        case "fault":
+            answer.effects.add(event["effect"])
+        case "answer.end":
+            answer.ends.append(event)
+        case "abort":
+            answer.aborted_at = event["t"]
+        case _:
+            pass
+
+
+def _stopped(answer: Answer) -> bool:
+    return any(event["what"] == "tts.stop" for event in answer.sent)
+
+
+def judge_trace(answers: Mapping[int, Answer]) -> Iterator[str]:
+    """One start/stop pair per answer, nothing after the stop, packets whole and in order."""
+    for answer in answers.values():
+        name = f"answer {answer.generation}"
+        if len(answer.ends) != 1:
+            yield f"{name}: {len(answer.ends)} ends"
+        whats = [event["what"] for event in answer.sent]
+        starts, stops = whats.count("tts.start"), whats.count("tts.stop")
+        if starts > 1 or stops > 1:
+            yield f"{name}: {starts} starts, {stops} stops"
+        if not answer.connection_lost and answer.aborted_at is None and (starts, stops) != (1, 1):
+            yield f"{name}: {starts} starts, {stops} stops"
+        if not answer.connection_lost and stops != 1:
+            yield f"{name}: {stops} stops"
+        if "tts.stop" in whats and whats[-1] != "tts.stop":
+            yield f"{name}: {whats[-1]} after its stop"
+        sequences = [event["sequence"] for event in answer.sent if event["what"] == "frame"]
+        if sequences != list(range(len(sequences))):
+            yield f"{name}: packets {sequences[:5]}… are not whole and in order"
+
+
+def judge_pace(answers: Mapping[int, Answer], lead: int) -> Iterator[str]:
+    """Never more than the lead ahead of the board, never a burst, never behind for no reason."""
+    for answer in answers.values():
+        times = [event["t"] for event in answer.sent if event["what"] == "frame"]
+        plays_until = -math.inf
+        for index, at in enumerate(times):
+            plays_until = max(at, plays_until) + FRAME_S
+            ahead = round((plays_until - at) / FRAME_S - 1e-6, 6)
+            if ahead > lead + 0.01:
+                yield f"answer {answer.generation}: packet {index} is {ahead:.2f} ahead"
+                break
+
+
+def judge_prompts(
+    answers: Mapping[int, Answer], prompts: Mapping[int, Sequence[Message]]
+) -> Iterator[str]:
+    """What the writer is told is what was heard."""
+    last: dict[tuple[str, int], str] = {}  # what was heard last, by session
+    for generation in sorted(answers):
+        answer = answers[generation]
+        key = answer.board, answer.session
+        prompt = prompts.get(generation)
+        if prompt is not None:
+            yield from _judge_prompt(generation, prompt, last.get(key, ""))
+        if answer.heard:
+            mark = "" if answer.outcome == "done" else INTERRUPTED
+            last[key] = answer.heard + mark
+
+
+def _judge_prompt(generation: int, prompt: Sequence[Message], heard: str) -> Iterator[str]:
+    roles = [message.role for message in prompt if message.role != "system"]
+    if any(a == b for a, b in pairwise(roles)) or roles[-1:] != ["user"]:
+        yield f"answer {generation}: the prompt's roles are {roles}"
+    if any(not message.content.strip() for message in prompt):
+        yield f"answer {generation}: an empty line in the prompt"
+    told = [message.content for message in prompt if message.role == "assistant"]
+    if (told[-1] if told else "") != heard:
+        yield f"answer {generation}: told {told[-1:]}, heard was {heard!r}"
+
+
+def judge_heard(
+    answers: Mapping[int, Answer], puppet: Puppet, characters_per_packet: float, *, exact: bool
+) -> Iterator[str]:
+    """The history says what the board played, no more and (to a word or two) no less.
+
+    ``exact`` false: the wire was slow, so that times at both ends differ; only signs are judged.
+    """
+    parts = {part.generation: part for part in puppet.parts if part.generation is not None}
+    for answer in answers.values():
+        if answer.board != puppet.device_id or not answer.ends or answer.effects & UNSPOKEN:
+            continue
+        heard, text = _plain(answer.heard), _plain(answer.text)
+        name = f"answer {answer.generation}"
+        if not text.startswith(heard):
+            yield f"{name}: heard {heard!r} is no beginning of {text!r}"
+        if answer.outcome == "done" and heard != text:
+            yield f"{name}: done, yet heard was {heard!r} of {text!r}"
+        part = parts.get(answer.generation % TONES)
+        if answer.outcome == "done" or answer.connection_lost:
+            continue
+        if part is None:
+            if heard and exact:
+                yield f"{name}: heard {heard!r}, but nothing reached the board"
+            continue
+        if exact:
+            yield from _judge_share(name, answer, part, heard, characters_per_packet)
+
+
+def _judge_share(
+    name: str, answer: Answer, part: Part, heard: str, characters_per_packet: float
+) -> Iterator[str]:
+    at = answer.aborted_at if answer.aborted_at is not None else float(answer.ends[0]["t"])
+    most = part.played(at) * characters_per_packet
+    if len(heard) > most + 4:
+        yield f"{name}: {len(heard)} characters heard, played were {most:.0f}"
+    # A piece that is still being made is measured by a running estimate, which begins at three
+    # times the length of this voice's speech.
+    if len(heard) < most / 3.5 - LONGEST_WORD:
+        yield f"{name}: only {len(heard)} characters heard, played were {most:.0f}"
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+def judge_whole(
+    answer: Answer, part: Part, stories: Sequence[str], characters_per_packet: float
+) -> Iterator[str]:
+    """An answer that nothing disturbed: all its text, all its sound, nobody else's."""
+    name = f"the next answer ({answer.generation})"
+    if part.alerts:
+        yield f"{name} failed: {part.alerts}"
+        return
+    if _plain(answer.text) not in stories:
+        yield f"{name} has the text {answer.text!r}"
+    wanted = sum(math.ceil(len(piece.strip()) / characters_per_packet) for piece in answer.pieces)
+    if len(part.packets) != wanted:
+        yield f"{name} has {len(part.packets)} packets instead of {wanted}"
+    foreign = {whose for _at, whose in part.packets} - {answer.generation % TONES}
+    if foreign:
+        yield f"{name} carries the sound of {foreign}"
+    if _plain(" ".join(part.sentences)) != _plain(" ".join(p.strip() for p in answer.pieces)):
+        yield f"{name} shows {part.sentences}"
+
+
+def phase(events: Sequence[Event], board: str) -> str:
+    """Where the board's latest answer stands."""
+    seen: dict[str, int] = defaultdict(int)
+    for event in reversed(events):
+        if event.get("board") != board:
+            continue
+        name = event["event"]
+        if name in ("answer.end", "board.open"):
+            return "idle"
+        seen[name] += 1
+        if name == "answer.start":
+            return _phase(seen)
+    return "idle"
+
+
+def _phase(seen: Mapping[str, int]) -> str:
+    if not seen["llm.first"]:
+        return "prefill"
+    if not seen["piece"]:
+        return "first piece"
+    if not seen["pcm"]:
+        return "before the first block"
+    speaking = seen["tts.start"] > seen["tts.end"]
+    if seen["llm.end"] and not speaking and seen["tts.end"] >= seen["piece"]:
+        return "draining"
+    if speaking:
+        return "mid-piece" if seen["llm.end"] else "mid-piece, LLM paused"
+    return "between pieces"

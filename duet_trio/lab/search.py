@@ -1,0 +1,426 @@
+"""The search for what nobody thought of: drawn scenarios, run whole, judged by invariants.
+
+Everything runs on a mock clock with the server's own code; a seed fixes the engines, the users'
+deeds, the faults and trio's task order, so that a failure can be had again by its number alone.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any, TypeVar
+
+import msgspec
+import trio
+import trio._core._run as trio_run
+import trio.testing
+
+from duet_trio.engines.carrier import Carrier
+from duet_trio.engines.contracts import EngineKind
+from duet_trio.engines.in_process import InProcessCarrier
+from duet_trio.lab.judge import (
+    answers_of,
+    judge_heard,
+    judge_pace,
+    judge_prompts,
+    judge_trace,
+    judge_whole,
+    phase,
+)
+from duet_trio.lab.lab import Lab, loud, open_lab
+from duet_trio.lab.puppet import Puppet
+from duet_trio.lab.scenario import DEADLY, STORIES, BoardScenario, Deed, Scenario, draw
+from duet_trio.lab.spies import GateSpy, PromptSpy
+from duet_trio.lab.standin import StandInEncoder, packet_generation
+from duet_trio.session.services import Services
+
+T = TypeVar("T")
+
+#: At 30 ms of speech per character.
+CHARACTERS_PER_PACKET = 2.0
+LEAD = 3
+#: Longest wait for everything to come to rest: a stalled socket, a hung engine, its restart.
+REST_S = 150.0
+STEP_S = 0.5
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What one scenario showed. ``complaints``: empty if all is well."""
+
+    seed: int
+    complaints: list[str] = field(default_factory=list)
+    packets: int = 0
+    pieces: int = 0
+    answers: int = 0
+    worst_stop_s: float = 0.0
+    coverage: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+
+
+def run_scenario(scenario: Scenario) -> Outcome:
+    """Run one scenario in a trio of its own."""
+    saved = trio_run._r
+    trio_run._r = random.Random(scenario.seed)
+    try:
+        return trio.run(Run(scenario).run, clock=trio.testing.MockClock(autojump_threshold=0))
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
+        leaves = " / ".join(f"{type(leaf).__name__}: {leaf}" for leaf in _leaves(error))
+        return Outcome(scenario.seed, [f"raised {leaves}"])
+    finally:
+        trio_run._r = saved
+
+
+class Run:
+    """One scenario while it runs."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.outcome = Outcome(scenario.seed)
+        self.puppets: list[Puppet] = []
+        self._prompts: PromptSpy | None = None
+
+    async def run(self) -> Outcome:
+        """Deeds, rest, one more answer for everybody, the end; then the judgement."""
+        scenario = self.scenario
+        lab = Lab(scenario.config(), wrap=self._watch, plan=scenario.plan, carriers=self._carrier)
+        async with open_lab(lab=lab):
+            if scenario.turns and not scenario.overlap:
+                self._watch_gate(lab)
+            before = trio.lowlevel.current_statistics().tasks_living
+            self.puppets = [
+                Puppet(
+                    f"02:00:00:00:00:{number:02x}",
+                    lab.host,
+                    packet_generation,
+                    slow_s=board.slow_s,
+                    mode=board.mode,
+                )
+                for number, board in enumerate(scenario.boards, 1)
+            ]
+            async with trio.open_nursery() as nursery:
+                for puppet, board in zip(self.puppets, scenario.boards, strict=True):
+                    nursery.start_soon(self._play, lab, puppet, board)
+            await self._rest(lab)
+            lab.faults.disarm()
+            await self._ask_again(lab)
+            for puppet in self.puppets:
+                puppet.drop()
+            await self._rest(lab)
+            await self._gone(lab, before)
+            self._judge(lab)
+        return self.outcome
+
+    # --- setting up
+
+    def _watch(self, services: Services) -> Services:
+        self._prompts = PromptSpy(services.llm)
+        return replace(services, llm=self._prompts, make_encoder=StandInEncoder)
+
+    def _watch_gate(self, lab: Lab) -> None:
+        def running() -> int:
+            services = lab.engines.services
+            return sum(services[kind].statistics()["running"] for kind in ("llm", "tts"))
+
+        gate = GateSpy(lab.services.gate, running, self.outcome.complaints)
+        lab.rewire(replace(lab.services, gate=gate))
+
+    def _carrier(self, kind: EngineKind, settings: dict[str, Any]) -> Carrier:
+        scenario = self.scenario
+        return InProcessCarrier(kind, settings, load_time_s=scenario.load_s, reap_s=scenario.reap_s)
+
+    # --- while it runs
+
+    async def _play(self, lab: Lab, puppet: Puppet, board: BoardScenario) -> None:
+        puppet.connect()
+        asked = 0
+        for deed in board.deeds:
+            await trio.sleep(deed.after_s)
+            where = phase(lab.recorder.events, puppet.device_id)
+            faults = self.scenario.plan.fault or (None,)
+            for fault in faults:
+                effect = f"{fault.seam} {fault.effect}" if fault else "none"
+                self.outcome.coverage[where, deed.kind, effect] += 1
+            asked += deed.kind == "ask"
+            await _do(puppet, deed, asked)
+
+    async def _rest(self, lab: Lab) -> None:
+        """Wait until nothing moves any more."""
+        deadline = trio.current_time() + REST_S
+        while (moving := self._moving(lab)) and trio.current_time() < deadline:  # noqa: ASYNC110 - of many states
+            await trio.sleep(STEP_S)
+        if moving:
+            self._complain(f"after {REST_S:g} s still: {', '.join(moving)}")
+
+    def _moving(self, lab: Lab) -> list[str]:
+        engines = lab.engines
+        moving = [
+            f"{kind} {service.state} {service.statistics()}"
+            for kind, service in engines.services.items()
+            if service.state != "ready" or any(service.statistics().values())
+        ]
+        turn = engines.gpu_turn.statistics()
+        if turn["holder"] is not None or turn["waiting"]:
+            moving.append(f"turn {turn}")
+        admission = engines.admission.statistics()
+        if admission["speaking"] or admission["waiting"]:
+            moving.append(f"admission {admission}")
+        moving += [
+            f"{board} answering"
+            for board, session in lab.boards.sessions.items()
+            if session.conversation.is_answering
+        ]
+        moving += [
+            f"{puppet.device_id} speaking"
+            for puppet in self.puppets
+            if puppet.speaking and puppet.connected and not self._is_deaf(lab, puppet)
+        ]
+        return moving
+
+    def _is_deaf(self, lab: Lab, puppet: Puppet) -> bool:
+        """Has an injected fault cut this board off without its noticing?"""
+        return any(
+            event["board"] == puppet.device_id and event["effect"] in ("half_open", "stall")
+            for event in lab.recorder.select("fault")
+            if str(event["seam"]).startswith("socket")
+        )
+
+    async def _ask_again(self, lab: Lab) -> None:
+        """The next answer of every board comes, whole."""
+        for puppet in self.puppets:
+            if not puppet.connected or self._is_deaf(lab, puppet):
+                puppet.vanish()
+                puppet.connect()
+        await trio.sleep(0.3)
+        known = [len(puppet.parts) for puppet in self.puppets]
+        for puppet in self.puppets:
+            puppet.ask("and now?")
+        deadline = trio.current_time() + REST_S
+        for puppet, before in zip(self.puppets, known, strict=True):
+            while len(puppet.parts) == before or puppet.speaking:
+                with trio.move_on_at(deadline) as scope:
+                    await puppet.news.wait()
+                if scope.cancelled_caught:
+                    self._complain(f"{puppet.device_id}: no whole answer to the last question")
+                    break
+            else:
+                self._judge_last(lab, puppet, before)
+
+    def _judge_last(self, lab: Lab, puppet: Puppet, before: int) -> None:
+        if len(puppet.parts) != before + 1:
+            self._complain(f"{puppet.device_id}: {len(puppet.parts) - before} answers at once")
+        answers = [a for a in answers_of(lab.recorder).values() if a.board == puppet.device_id]
+        part, answer = puppet.parts[-1], answers[-1]
+        for complaint in judge_whole(answer, part, STORIES, CHARACTERS_PER_PACKET):
+            self._complain(complaint)
+
+    async def _gone(self, lab: Lab, before: int) -> None:
+        deadline = trio.current_time() + 10
+        while trio.current_time() < deadline:
+            living = trio.lowlevel.current_statistics().tasks_living
+            if living == before and not lab.boards.sessions:
+                return
+            await trio.sleep(STEP_S)
+        if self._half_open(lab):
+            return  # the server cannot know yet that this one has gone
+        self._complain(f"{living - before} tasks left over; sessions {list(lab.boards.sessions)}")
+
+    def _half_open(self, lab: Lab) -> bool:
+        return any(self._is_deaf(lab, puppet) for puppet in self.puppets) or any(
+            deed.kind == "vanish" for board in self.scenario.boards for deed in board.deeds
+        )
+
+    # --- afterwards
+
+    def _judge(self, lab: Lab) -> None:
+        outcome, scenario = self.outcome, self.scenario
+        answers = answers_of(lab.recorder)
+        assert self._prompts is not None
+        for complaint in chain(
+            judge_trace(answers),
+            judge_pace(answers, LEAD),
+            judge_prompts(answers, self._prompts.prompts),
+        ):
+            self._complain(complaint)
+        slow_socket = any(fault.seam.startswith("socket") for fault in scenario.plan.fault)
+        for puppet in self.puppets:
+            exact = puppet.slow_s == 0 and not slow_socket
+            for complaint in chain(
+                puppet.complaints,
+                judge_heard(answers, puppet, CHARACTERS_PER_PACKET, exact=exact),
+                _late_stop(puppet, exact=exact),
+            ):
+                self._complain(f"{puppet.device_id}: {complaint}")
+            outcome.worst_stop_s = max(outcome.worst_stop_s, puppet.worst_stop_s)
+        effects = {str(event["effect"]) for event in lab.recorder.select("fault")}
+        for status in lab.engines.statuses():
+            if status.restarts and not effects & DEADLY:
+                self._complain(f"{status.kind} was restarted without a reason: {status.detail}")
+        outcome.answers = len(answers)
+        outcome.pieces = sum(len(answer.pieces) for answer in answers.values())
+        outcome.packets = sum(len(part.packets) for p in self.puppets for part in p.parts)
+
+    def _complain(self, complaint: str) -> None:
+        if complaint not in self.outcome.complaints:
+            self.outcome.complaints.append(complaint)
+
+
+async def _do(puppet: Puppet, deed: Deed, asked: int) -> None:
+    match deed.kind:
+        case "ask":
+            puppet.ask(f"question {asked}")
+        case "speak":
+            await puppet.speak(loud(0.6))
+        case "abort":
+            puppet.abort()
+        case "wake_word":
+            puppet.abort("wake_word_detected")
+        case "press":
+            puppet.press()
+        case "drop":
+            puppet.drop()
+            puppet.connect()
+        case "reconnect":
+            puppet.connect()
+        case "vanish":
+            puppet.vanish()
+            puppet.connect()
+        case "junk":
+            puppet.raw("{")
+            puppet.raw(b"\xff" * 7)
+        case "ping":
+            puppet.raw('{"type":"ping"}')
+
+
+def _late_stop(puppet: Puppet, *, exact: bool) -> Iterator[str]:
+    if exact and puppet.worst_stop_s > 0.001:
+        yield f"{puppet.worst_stop_s:.3f} s from an abort to its stop"
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for one in error.exceptions:
+            yield from _leaves(one)
+    else:
+        yield error
+
+
+# --- many of them
+
+
+@dataclass(slots=True)
+class Report:
+    """Many outcomes together."""
+
+    scenarios: int = 0
+    seconds: float = 0.0
+    packets: int = 0
+    pieces: int = 0
+    answers: int = 0
+    worst_stop_s: float = 0.0
+    failures: list[Outcome] = field(default_factory=list)
+    coverage: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+
+    def add(self, outcome: Outcome) -> None:
+        """Count one more."""
+        self.scenarios += 1
+        self.packets += outcome.packets
+        self.pieces += outcome.pieces
+        self.answers += outcome.answers
+        self.worst_stop_s = max(self.worst_stop_s, outcome.worst_stop_s)
+        self.coverage.update(outcome.coverage)
+        if outcome.complaints:
+            self.failures.append(outcome)
+
+
+def run_seeds(seeds: Sequence[int], first_failure: bool = False) -> Report:
+    """Run them one after the other in this process."""
+    report = Report()
+    began = time.perf_counter()
+    for seed in seeds:
+        report.add(run_scenario(draw(seed)))
+        if first_failure and report.failures:
+            break
+    report.seconds = time.perf_counter() - began
+    return report
+
+
+def search(
+    seeds: Sequence[int],
+    *,
+    processes: int = 0,
+    tell: Callable[[Report], None] = lambda _report: None,
+) -> Report:
+    """Run many seeds on several processes (0: as many as there are CPUs, at most 4)."""
+    processes = processes or min(4, os.cpu_count() or 1)
+    if processes == 1:
+        return run_seeds(seeds)
+    whole = Report()
+    began = time.perf_counter()
+    parts = [seeds[start : start + 50] for start in range(0, len(seeds), 50)]
+    with ProcessPoolExecutor(processes) as pool:
+        for part in pool.map(run_seeds, parts):
+            _merge(whole, part)
+            whole.seconds = time.perf_counter() - began
+            tell(whole)
+    return whole
+
+
+def _merge(whole: Report, part: Report) -> None:
+    whole.scenarios += part.scenarios
+    whole.packets += part.packets
+    whole.pieces += part.pieces
+    whole.answers += part.answers
+    whole.worst_stop_s = max(whole.worst_stop_s, part.worst_stop_s)
+    whole.failures += part.failures
+    whole.coverage.update(part.coverage)
+
+
+def shrink(scenario: Scenario, fails: Callable[[Scenario], bool] | None = None) -> Scenario:
+    """The smallest scenario found by leaving parts out that still fails."""
+    check = fails or (lambda one: bool(run_scenario(one).complaints))
+    changed = True
+    while changed:
+        changed = False
+        for smaller in _smaller(scenario):
+            if check(smaller):
+                scenario, changed = smaller, True
+                break
+    return scenario
+
+
+def _smaller(scenario: Scenario) -> Iterator[Scenario]:
+    change = msgspec.structs.replace
+    for index in range(len(scenario.plan.fault)):
+        faults = _without(scenario.plan.fault, index)
+        yield change(scenario, plan=change(scenario.plan, fault=faults))
+    if len(scenario.boards) > 1:
+        for index in range(len(scenario.boards)):
+            yield change(scenario, boards=_without(scenario.boards, index))
+    for number, board in enumerate(scenario.boards):
+        for index in range(len(board.deeds)):
+            boards = list(scenario.boards)
+            boards[number] = change(board, deeds=_without(board.deeds, index))
+            yield change(scenario, boards=tuple(boards))
+    usual = Scenario(seed=scenario.seed, boards=scenario.boards)
+    for name in ("turns", "overlap", "rtf", "first_audio_s", "tokens_per_s", "load_s", "reap_s"):
+        if getattr(scenario, name) != getattr(usual, name):
+            yield change(scenario, **{name: getattr(usual, name)})
+
+
+def _without(items: tuple[T, ...], index: int) -> tuple[T, ...]:
+    return items[:index] + items[index + 1 :]
+
+
+def coverage_table(report: Report) -> Iterable[str]:
+    """Phases × triggers, with the number of different faults that each met."""
+    cells: dict[tuple[str, str], set[str]] = {}
+    for where, trigger, effect in report.coverage:
+        cells.setdefault((where, trigger), set()).add(effect)
+    for (where, trigger), effects in sorted(cells.items()):
+        yield f"{where:24} {trigger:10} {len(effects):3} faults"
