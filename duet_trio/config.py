@@ -40,13 +40,22 @@ class ServerSection(Section, frozen=True):
     handshake_s: Positive = 5.0  # from the TCP connection to the WebSocket's opening
     hello_s: Positive = 10.0  # from the WebSocket's opening to the board's hello
     max_boards: Count = 200  # connections at once; more are refused
+    names: list[str] = []  # further host names under which clients reach us
+    max_http: Count = 256  # HTTP connections at once; more are closed
+    max_per_address: Count = 64  # connections of one address to each port; loopback has no limit
+    max_text: Count = 10_000  # characters of one text to speak, or of one chat
+    http_send_s: Positive = 10.0  # a client that reads nothing for so long loses its connection
+    tls_certificate: str = ""  # PEM file with the chain; then both ports speak TLS alone
+    tls_key: str = ""  # PEM file with its key; empty: in the same file
 
 
 class AuthSection(Section, frozen=True):
     """Who may connect. From loopback no token is needed."""
 
-    token: str = ""  # that boards and clients must show; empty: none is asked for
-    pairing: bool = False  # only boards that were let in by `duet boards`
+    token: str = ""  # that clients must show; empty: made at first start, in server.state_dir
+    pairing: bool = True  # only boards of `allow`, [boards] or `duet boards approve` get in
+    allow: list[str] = []  # Device-Ids (MACs) that may connect without being approved
+    loopback: bool = True  # loopback needs no token; false: behind a proxy on this machine
 
 
 class VoiceSection(Section, frozen=True):
