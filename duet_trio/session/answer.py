@@ -155,14 +155,6 @@ class Answer:
         taking_turns = config.llm.gpu and config.tts.gpu and not config.llm.overlap
         room = math.inf if config.llm.overlap else 0 if taking_turns else 1
         sender, receiver = trio.open_memory_channel[TextPiece](room)
-        composer = Composer(
-            SpokenText(await services.llm.control_tokens()),
-            PieceMaker(self._budget),
-            sender,
-            services.recorder,
-            labels,
-            on_emoji=self._show_emoji,
-        )
         speaker = Speaker(
             services.tts,
             services.gate,
@@ -173,24 +165,35 @@ class Answer:
             voice=self._limits.voice,
             ahead_s=config.tts.ahead_s,
         )
-        settings = ComposerSettings(
-            config.llm.hold_tokens,
-            config.llm.max_tokens,
-            wait_for_voice=taking_turns,
-        )
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.line.encode)
             nursery.start_soon(self.pacer.run)
             nursery.start_soon(speaker.run, receiver)
-            nursery.start_soon(self._compose, composer, settings)
+            nursery.start_soon(self._compose, sender, labels, taking_turns)
             nursery.start_soon(self._watch_first_audio, config.answer.first_audio_s)
 
-    async def _compose(self, composer: Composer, settings: ComposerSettings) -> None:
-        if self.question.say is not None:
+    async def _compose(
+        self, pieces: trio.MemorySendChannel[TextPiece], labels: Labels, taking_turns: bool
+    ) -> None:
+        services, config = self._services, self._services.config.llm
+        given = self.question.say
+        # Waits while the model loads; the answer's own limit runs meanwhile.
+        control_tokens = () if given is not None else await services.llm.control_tokens()
+        composer = Composer(
+            SpokenText(control_tokens),
+            PieceMaker(self._budget),
+            pieces,
+            services.recorder,
+            labels,
+            on_emoji=self._show_emoji,
+        )
+        if given is not None:
             self._text_complete = True
-            await composer.recite(self.question.say)
+            await composer.recite(given)
             return
-        services = self._services
+        settings = ComposerSettings(
+            config.hold_tokens, config.max_tokens, wait_for_voice=taking_turns
+        )
         stream = services.llm.start(self._messages, generation=self.generation)
         try:
             await composer.write(stream, services.gate, services.estimates, settings)
