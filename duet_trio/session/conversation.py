@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import logging
 import math
+from collections import deque
 from collections.abc import Callable
 
 import trio
 
 from duet_trio.engines.contracts import Message
 from duet_trio.errors import EngineError
+from duet_trio.session.announcement import Announcement
 from duet_trio.session.answer import Answer, BoardLimits, Question
 from duet_trio.session.outbox import Outbox
 from duet_trio.session.services import Services
@@ -36,7 +38,8 @@ class Conversation:
     """Decides what is answered, one question at a time; the newest question wins.
 
     ``on_quiet`` is called with the trio time at which the board will have played everything,
-    whenever an answer is over: the microphone opens again after that.
+    whenever an answer is over: the microphone opens again after that. An announcement calls it
+    with ``inf`` when it begins: nobody asked, so nobody has shut the microphone yet.
     """
 
     def __init__(
@@ -58,6 +61,9 @@ class Conversation:
         self._pending: Question | None = None
         self._asked = trio.Event()
         self._answer: Answer | None = None
+        self._announcements: deque[Announcement] = deque()  # bounded by whoever announces
+        self._announced: Announcement | None = None
+        self._is_over = False
 
     @property
     def is_answering(self) -> bool:
@@ -80,6 +86,29 @@ class Conversation:
             self._services.recorder.emit("abort", board=self._board, cause=cause)
             self._outbox.control(TtsStop())
 
+    def announce(self, announcement: Announcement, *, interrupt: bool = False) -> None:
+        """Say it as soon as the board is quiet; ``interrupt``: end what it says now. Synchronous.
+
+        A question goes before announcements, and a new one ends the one that is being said.
+        """
+        if self._is_over:
+            announcement.settle("aborted", "disconnect")
+            return
+        if interrupt:
+            self._announcements.appendleft(announcement)
+            self._end_answer("announcement")
+        else:
+            self._announcements.append(announcement)
+        self._asked.set()
+
+    def withdraw(self, announcement: Announcement, cause: str) -> None:
+        """It need not be said (on). Synchronous, harmless when it is over."""
+        if announcement in self._announcements:
+            self._announcements.remove(announcement)
+            announcement.settle("aborted", cause)
+        elif announcement is self._announced:
+            self.abort(cause)
+
     def _end_answer(self, cause: str) -> bool:
         """Retire, stop, cancel: one step. False if no answer was live."""
         answer = self._answer
@@ -96,12 +125,26 @@ class Conversation:
 
     async def run(self) -> None:
         """Answer questions until cancelled. Engine faults end an answer, never this task."""
-        while True:
-            while self._pending is None:
-                self._asked = trio.Event()
-                await self._asked.wait()
+        try:
+            while True:
+                await self._run_answer(await self._next())
+        finally:
+            self._is_over = True
+            for announcement in (self._announced, *self._announcements):
+                if announcement is not None:
+                    announcement.settle("aborted", "disconnect")
+
+    async def _next(self) -> Question:
+        """Wait for the next thing to say."""
+        while self._pending is None and not self._announcements:
+            self._asked = trio.Event()
+            await self._asked.wait()
+        if self._pending is not None:
             question, self._pending = self._pending, None
-            await self._run_answer(question)
+            return question
+        self._announced = self._announcements.popleft()
+        self._on_quiet(math.inf)
+        return self._announced.question
 
     async def _run_answer(self, question: Question) -> None:
         services, recorder = self._services, self._services.recorder
@@ -167,6 +210,9 @@ class Conversation:
             self._outbox.control(TtsStop(), answer.generation, lasting=True)
         state.over.set()
         self._answer = None
+        if self._announced is not None:
+            self._announced.settle(state.outcome, state.cause, state.heard)
+            self._announced = None
         if answer.question.say is None:
             self._history.heard(
                 answer.question.text, state.heard, interrupted=state.outcome != "done"
