@@ -73,11 +73,20 @@ def test_speech_from_the_first_chunk_on_is_whole() -> None:
 
 def test_pauses_shorter_than_the_endpoint_do_not_cut() -> None:
     events = run("v" * 10 + "s" * 17 + "v" * 10 + "s" * 17 + "v" * 5 + "s" * 25)
-    assert kinds(events) == ["SpeechStarted", "Speculate", "SpeechResumed", "Utterance"]
+    pause = ["Speculate", "SpeechResumed"]
+    assert kinds(events) == ["SpeechStarted", *pause, *pause, "Speculate", "Utterance"]
     utterance = events[-1]
     assert isinstance(utterance, Utterance)
     assert utterance.speech_ms == 25 * CHUNK_MS
-    assert not utterance.speculation_valid  # and it is not started twice
+    assert utterance.speculation_valid
+
+
+def test_the_recogniser_is_asked_at_most_three_times_before_the_end() -> None:
+    events = run(("v" * 10 + "s" * 10) * 5 + "s" * 20)
+    assert kinds(events).count("Speculate") == 3
+    utterance = events[-1]
+    assert isinstance(utterance, Utterance)
+    assert not utterance.speculation_valid
 
 
 def test_speculation_has_the_audio_up_to_its_silence() -> None:
@@ -199,6 +208,7 @@ def test_events_are_well_ordered_for_any_audio(pattern: str, hold: bool) -> None
             speculated = True
         elif isinstance(event, SpeechResumed):
             assert speculated
+            speculated = False
         elif isinstance(event, Utterance):
             assert started
             assert event.speech_ms >= VadSection().min_speech_ms

@@ -218,6 +218,7 @@ RULERS = st.sampled_from(
 @example("a. " + " " * 300 + "b", Every(), None)
 @example("!" * 600 + "a" * 600, Every(), None)
 @example("a" + "." * 600, Every(), None)
+@example("word " * 49 + "abc.  Yes.", Every(), None)  # the limit hides what decides
 def test_pieces_do_not_depend_on_the_split(
     text: str, ruler: Ruler, data: st.DataObject | None
 ) -> None:

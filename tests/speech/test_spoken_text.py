@@ -87,6 +87,8 @@ def test_plain_text_is_kept(text: str) -> None:
         ("这是**重点**内容", "这是重点内容"),
         ("**2024**", "2024"),
         ("**unclosed bold", "unclosed bold"),
+        ("**bold\nx ** y", "bold\nx ** y"),
+        ("[a\nb](c)", "[a\nb](c)"),
         ("**a *b* c**", "a b c"),
         ("use `len(x)` now", "use len(x) now"),
         ("# Title\n## Part\ntext", "Title\nPart\ntext"),
