@@ -237,3 +237,5 @@ class Puppet:
         if self.speaking:
             self.speaking = False
             self.parts[-1].stopped_at = now
+            if self.mode == "auto":
+                self.say(ListenStart(mode="auto"))

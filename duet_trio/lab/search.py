@@ -152,10 +152,13 @@ class Run:
     async def _rest(self, lab: Lab) -> None:
         """Wait until nothing moves any more."""
         deadline = trio.current_time() + REST_S
-        while (moving := self._moving(lab)) and trio.current_time() < deadline:  # noqa: ASYNC110 - of many states
+        quiet = 0
+        while quiet < 2 and trio.current_time() < deadline:
             await trio.sleep(STEP_S)
-        if moving:
-            self._complain(f"after {REST_S:g} s still: {', '.join(moving)}")
+            moving = self._moving(lab)
+            quiet = 0 if moving else quiet + 1
+        if quiet < 2:
+            self._complain(f"after {REST_S:g} s still: {', '.join(self._moving(lab))}")
 
     def _moving(self, lab: Lab) -> list[str]:
         engines = lab.engines
@@ -173,7 +176,7 @@ class Run:
         moving += [
             f"{board} answering"
             for board, session in lab.boards.sessions.items()
-            if session.conversation.is_answering
+            if session.conversation.is_answering or session.outbox.statistics().controls
         ]
         moving += [
             f"{puppet.device_id} speaking"
