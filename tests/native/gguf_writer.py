@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ class GgufWriter:
         self.architecture = architecture
         self._pairs: list[bytes] = []
         self._tensors: list[tuple[str, npt.NDArray[Any]]] = []
+        self._ghosts: list[tuple[str, tuple[int, ...], int, int]] = []
         self.text("general.architecture", architecture)
 
     def u32(self, key: str, value: int) -> None:
@@ -43,8 +45,29 @@ class GgufWriter:
         head = struct.pack("<IIQ", _ARRAY, _I32, len(values))
         self._pairs.append(_text(key) + head + struct.pack(f"<{len(values)}i", *values))
 
+    def flags(self, key: str, values: list[bool]) -> None:
+        head = struct.pack("<IIQ", _ARRAY, _BOOL, len(values))
+        self._pairs.append(_text(key) + head + bytes(values))
+
     def tensor(self, name: str, values: npt.NDArray[Any]) -> None:
         self._tensors.append((name, np.ascontiguousarray(values)))
+
+    def ghost(self, name: str, shape: tuple[int, ...], kind: int, size_bytes: int) -> None:
+        """A tensor in the table only (``shape`` fastest first); see `write_head`."""
+        self._ghosts.append((name, shape, kind, size_bytes))
+
+    def write_head(self, path: Path) -> None:
+        """Head with the ghosts, and a hole of the right size behind it (a sparse file)."""
+        table, offset = [], 0
+        for name, shape, kind, size in self._ghosts:
+            table.append(_text(name) + struct.pack(f"<I{len(shape)}Q", len(shape), *shape))
+            table.append(struct.pack("<IQ", kind, offset))
+            offset += size + -size % ALIGNMENT
+        head = struct.pack("<4sIQQ", b"GGUF", 3, len(self._ghosts), len(self._pairs))
+        head += b"".join(self._pairs) + b"".join(table)
+        head += bytes(-len(head) % ALIGNMENT)
+        path.write_bytes(head)
+        os.truncate(path, len(head) + offset)
 
     def write(self, path: Path) -> None:
         table, data, offset = [], [], 0

@@ -61,7 +61,7 @@ def test_the_sanitisers_would_notice(tmp_path: Path) -> None:
     bad.write_text("int main(int n, char **v) { int a[2] = {0}; (void)v; return a[n + 1]; }")
     program = tmp_path / "bad"
     run([compiler("gcc"), "-fsanitize=address,undefined", bad, "-o", program])
-    with pytest.raises(FailedError, match="runtime error|AddressSanitizer"):
+    with pytest.raises(FailedError, match=r"runtime error|AddressSanitizer"):
         run([program])
 
 

@@ -1,0 +1,41 @@
+"""What this machine says about itself: nvidia-smi where it exists, and its RAM."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+
+from duet_trio.memory_plan.rows import MIB, Measured
+
+_QUERY = (
+    "nvidia-smi",
+    "--query-gpu=name,memory.total,memory.used",
+    "--format=csv,noheader,nounits",
+)
+_LIMIT_S = 10.0
+
+
+def measure(command: Sequence[str] = _QUERY) -> Measured:
+    """Ask; fields that nobody answers stay None. Blocks for at most ten seconds."""
+    ram = _ram_mib()
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_LIMIT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return Measured(ram_total_mib=ram)
+    line = done.stdout.splitlines()[0] if done.returncode == 0 and done.stdout else ""
+    name, _, figures = line.partition(",")
+    try:
+        total, used = (float(figure) for figure in figures.split(","))
+    except ValueError:  # "[N/A]" on cards that share the machine's memory
+        return Measured(gpu_name=name.strip(), ram_total_mib=ram)
+    return Measured(name.strip(), total, used, ram)
+
+
+def _ram_mib() -> float | None:
+    names = getattr(os, "sysconf_names", {})  # not on Windows
+    if "SC_PHYS_PAGES" not in names:
+        return None
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / MIB

@@ -1,0 +1,59 @@
+"""What the voice takes: Qwen3-TTS on libqwen from the heads of its two files, or another one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from duet_trio.config import TtsSection
+from duet_trio.engines.gguf import Gguf
+from duet_trio.memory_plan.rows import MIB, Row
+
+#: libqwen keeps K and V as 32-bit floats for a fixed number of positions.
+KV_POSITIONS = 4096
+KV_VALUE_BYTES = 4
+#: Streaming, with the published codec's dimensions; measured on the CPU back end.
+COMPUTE_MIB = 70.0
+CUDA_CONTEXT_MIB = 350.0
+PROCESS_MIB = 120.0
+_NO_SWITCH = "no engine has a switch to save this"
+
+
+def plan_qwen(talker: Gguf, codec: Gguf, section: TtsSection) -> Iterator[Row]:
+    """The rows of the voice's worker."""
+
+    def row(what: str, mib: float, note: str = "") -> Row:
+        return Row("tts", what, mib if section.gpu else 0.0, 0.0 if section.gpu else mib, note)
+
+    embedding = talker.weight_bytes(lambda name: name.startswith("talker.text_embd"))
+    main = talker.weight_bytes(lambda name: name.startswith("talker."))
+    predictor = talker.weight_bytes(lambda name: name.startswith("code_pred."))
+    decoder = codec.weight_bytes(lambda name: name.startswith("tok_dec."))
+    yield row("talker", (main - embedding) / MIB)
+    yield row("text embedding", embedding / MIB, _NO_SWITCH)
+    yield row("code predictor", predictor / MIB)
+    yield row("codec decoder", decoder / MIB)
+    yield row(
+        f"KV cache, {KV_POSITIONS} positions",
+        (kv_bytes(talker, "talker", KV_POSITIONS) + kv_bytes(talker, "code_pred", 16)) / MIB,
+        f"F32, fixed: {_NO_SWITCH}",
+    )
+    if section.voice:
+        encoders = talker.weight_bytes(lambda name: name.startswith("spk_enc."))
+        encoders += codec.weight_bytes(lambda name: name.startswith("tok_enc."))
+        yield row("voice encoders", encoders / MIB, "only where a voice is made at start")
+    yield row("compute buffers", COMPUTE_MIB, "measured on a CPU")
+    vram = CUDA_CONTEXT_MIB if section.gpu else 0.0
+    yield Row("tts", "process", vram, PROCESS_MIB, "assumed")
+
+
+def kv_bytes(talker: Gguf, part: str, positions: int) -> float:
+    """K and V of one transformer in the talker's file."""
+    heads = talker.whole(f"{part}.attention.head_count_kv")
+    length = talker.whole(f"{part}.attention.key_length")
+    layers = talker.whole(f"{part}.block_count")
+    return 2 * heads * length * layers * positions * KV_VALUE_BYTES
+
+
+def plan_cpu_voice(size_bytes: int) -> Row:
+    """Piper on onnxruntime: the file, as much again for its buffers, and the process."""
+    return Row("tts", "voice", 0.0, 2 * size_bytes / MIB + 150.0, "assumed")
