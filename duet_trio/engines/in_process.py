@@ -130,13 +130,7 @@ class InProcessCarrier:
         """Start an engine."""
         await trio.lowlevel.checkpoint()
         self.starts += 1
-        engine = ScriptedEngine(
-            self._kind,
-            self._settings,
-            load_time_s=self._load_time_s,
-            slots=self._slots,
-            sequences=self._sequences,
-        )
+        engine = self.make_engine()
         command_send, command_receive = memory_pipe()
         message_send, message_receive = memory_pipe()
         handle = TaskHandle(self._reap_s)
@@ -147,6 +141,16 @@ class InProcessCarrier:
 
         nursery.start_soon(handle.run, serve)
         return Connection(command_send, message_receive, handle)
+
+    def make_engine(self) -> ScriptedEngine:
+        """A fresh engine; a subclass may give another one of the kind."""
+        return ScriptedEngine(
+            self._kind,
+            self._settings,
+            load_time_s=self._load_time_s,
+            slots=self._slots,
+            sequences=self._sequences,
+        )
 
 
 async def _serve(
