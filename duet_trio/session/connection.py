@@ -8,6 +8,8 @@ The reader never waits for an engine: everything it calls is synchronous.
 from __future__ import annotations
 
 import logging
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
@@ -18,20 +20,26 @@ import trio
 from duet_trio.errors import ConnectionLostError, EngineError
 from duet_trio.session.answer import BoardLimits, Question
 from duet_trio.session.conversation import Conversation
+from duet_trio.session.interruption import Interruption
 from duet_trio.session.listener import Listener
+from duet_trio.session.mcp_session import McpSession
 from duet_trio.session.outbox import Outbox
 from duet_trio.session.recognition import Heard, Recognition
 from duet_trio.session.services import Services
 from duet_trio.session.writer import Writer
-from duet_trio.speech.guards import why_no_turn
+from duet_trio.speech.guards import is_echo, why_no_turn
 from duet_trio.speech.history import History
 from duet_trio.speech.pcm import level_dbfs
 from duet_trio.wire import board_events as events
 from duet_trio.wire.board_state import BoardProtocol
+from duet_trio.wire.framing import unpack
 from duet_trio.wire.handshake import Handshake
 from duet_trio.wire.messages import Alert, Pong, ServerHello, TtsStop
 
 log = logging.getLogger(__name__)
+
+#: How much later than idle a session in which somebody speaks is closed.
+SPEECH_EXTRA_S = 15.0
 
 
 class Transport(Protocol):
@@ -96,9 +104,10 @@ class BoardSession:
             on_quiet=self._on_quiet,
         )
         self._listener: Listener | None = None
+        self.mcp = McpSession(self.outbox.control, board=self.board)
         self._writer = Writer(
             self.outbox,
-            transport.send,
+            self._send,
             services.recorder,
             board=self.board,
             session_id=self._session_id,
@@ -130,6 +139,7 @@ class BoardSession:
                     nursery.start_soon(self._writer.run)
                     nursery.start_soon(self._listener.run)
                     nursery.start_soon(self.conversation.run)
+                    nursery.start_soon(self.mcp.run)
                     nursery.start_soon(self._watch_silence)
                     await self._read()
             except* ConnectionLostError as group:
@@ -144,16 +154,27 @@ class BoardSession:
             on_heard=self._on_heard,
             on_failure=self._on_asr_failure,
         )
+        interruption = Interruption(
+            self._services.config,
+            board=self.board,
+            endpoint_ms=self._endpoint_ms,
+            is_answering=lambda: self.conversation.is_answering,
+            on_interruption=partial(self.conversation.abort, "barge_in"),
+        )
         return Listener(
             self._services.config,
             self._services.detector.stream(),
             recognition,
             self._services.recorder,
+            interruption,
             board=self.board,
             endpoint_ms=self._endpoint_ms,
-            is_answering=lambda: self.conversation.is_answering,
-            on_barge_in=partial(self.conversation.abort, "barge_in"),
         )
+
+    async def _send(self, data: str | bytes) -> None:
+        await self._transport.send(data)
+        if isinstance(data, bytes):
+            self.listener.sent(unpack(self.protocol.version, data).opus)
 
     async def _read(self) -> None:
         while True:
@@ -169,7 +190,7 @@ class BoardSession:
     def _on_event(self, event: events.BoardEvent) -> None:
         match event:
             case events.Audio():
-                self.listener.packet(event.opus)
+                self.listener.packet(event.opus, event.timestamp_ms)
             case events.Greeted():
                 self._greet()
             case events.ListeningStarted():
@@ -187,17 +208,24 @@ class BoardSession:
                 self.listener.forget()
                 called = event.reason == "wake_word_detected"
                 self.conversation.abort("wake_word" if called else "button")
+                if math.isinf(self.listener.gate.opens_at):
+                    # The question was taken back before its answer began.
+                    self.listener.gate.open_after(trio.current_time())
             case events.Pinged():
                 self.outbox.control(Pong())
             case events.BadInput():
                 self._on_bad_input(event.error)
-            case events.McpReply() | events.Ignored():
+            case events.McpReply():
+                self.mcp.receive(event.payload)
+            case events.Ignored():
                 self.statistics.ignored += 1
 
     def _greet(self) -> None:
         # Before anything that could be slow: a board waits 10 s for it, once.
         self.outbox.control(ServerHello(self._session_id))
         self.listener.tune(self.protocol.uplink_frame_ms)
+        if "mcp" in self.protocol.features:
+            self.mcp.start()
 
     def _on_bad_input(self, error: str) -> None:
         self.statistics.bad_input += 1
@@ -206,19 +234,38 @@ class BoardSession:
             self._services.recorder.emit("peer.error", board=self.board, error=error)
 
     def _ask(self, question: Question) -> None:
-        self.listener.gate.close()
         self.conversation.ask(question)
+        self.listener.gate.close()  # last: the end of an older answer would open it
 
-    def _on_heard(self, heard: Heard) -> None:
-        transcript = heard.transcript
+    def _on_heard(self, heard: Sequence[Heard]) -> None:
+        """A whole turn: what is speech in it becomes one question."""
+        texts = [part.transcript.text.strip() for part in heard if self._is_turn(part)]
+        if texts:
+            self._ask(
+                Question(
+                    " ".join(texts),
+                    trio.current_time(),
+                    "speech",
+                    speech_ended_at=heard[-1].speech.ended_at,
+                )
+            )
+
+    def _is_turn(self, heard: Heard) -> bool:
+        transcript, speech = heard.transcript, heard.speech
         refusal = why_no_turn(
             transcript.text,
-            speech_ms=heard.speech_ms,
-            level_dbfs=level_dbfs(heard.pcm),
+            speech_ms=speech.speech_ms,
+            level_dbfs=level_dbfs(speech.pcm),
             no_speech_probability=transcript.no_speech_probability,
             compression_ratio=transcript.compression_ratio,
             mean_log_probability=transcript.mean_log_probability,
         )
+        if (
+            refusal is None
+            and speech.over_answer
+            and is_echo(transcript.text, self.conversation.said)
+        ):
+            refusal = "the answer's own words"
         self._services.recorder.emit(
             "stt",
             board=self.board,
@@ -226,15 +273,7 @@ class BoardSession:
             asr_ms=heard.asr_ms,
             refused=refusal or "",
         )
-        if refusal is None:
-            self._ask(
-                Question(
-                    transcript.text.strip(),
-                    trio.current_time(),
-                    "speech",
-                    speech_ended_at=heard.ended_at,
-                )
-            )
+        return refusal is None
 
     def _on_asr_failure(self, error: EngineError) -> None:
         self.outbox.control(Alert("error", error.reason, "sad"))
@@ -257,6 +296,9 @@ class BoardSession:
             await trio.sleep_forever()
         while True:
             idle_at = self._writer.last_sent + server.idle_close_s
-            if trio.current_time() >= idle_at and not self.conversation.is_answering:
+            late_s = trio.current_time() - idle_at
+            # Nobody is cut off in mid-sentence, but at some point it is noise.
+            spoken = self.listener.in_speech and late_s < SPEECH_EXTRA_S
+            if late_s >= 0 and not self.conversation.is_answering and not spoken:
                 self.close("idle")
             await trio.sleep_until(max(idle_at, trio.current_time() + 1))

@@ -64,6 +64,12 @@ class Conversation:
         self._announcements: deque[Announcement] = deque()  # bounded by whoever announces
         self._announced: Announcement | None = None
         self._is_over = False
+        self._said = ""
+
+    @property
+    def said(self) -> str:
+        """What the answer that ended last has said, heard or not: an echo may come of it."""
+        return self._said
 
     @property
     def is_answering(self) -> bool:
@@ -119,6 +125,7 @@ class Conversation:
         )
         self._outbox.retire(answer.generation)
         self._outbox.control(TtsStop(), answer.generation, lasting=True)
+        self._said = _text_of(answer)
         answer.cancel(cause)
         self._on_quiet(answer.pacer.playback_end())
         return True
@@ -217,7 +224,10 @@ class Conversation:
             self._history.heard(
                 answer.question.text, state.heard, interrupted=state.outcome != "done"
             )
-        self._on_quiet(answer.pacer.playback_end())
+        if state.outcome != "aborted":
+            # After an abort this was said at once, and the person may be speaking by now.
+            self._said = _text_of(answer)
+            self._on_quiet(answer.pacer.playback_end())
         self._services.recorder.emit(
             "answer.end",
             board=self._board,
@@ -226,6 +236,10 @@ class Conversation:
             cause=state.cause,
             heard=state.heard,
         )
+
+
+def _text_of(answer: Answer) -> str:
+    return " ".join(piece.text.strip() for piece in answer.line.pieces)
 
 
 def _first(group: BaseExceptionGroup[EngineError]) -> EngineError:

@@ -10,23 +10,23 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-import msgspec
 import trio
 
-from duet_trio.config import Config, VadSection
+from duet_trio.config import Config
 from duet_trio.engines.contracts import LISTEN_RATE_HZ
 from duet_trio.errors import PeerError
 from duet_trio.events import Recorder
 from duet_trio.opus import Decoder
-from duet_trio.session.recognition import Recognition
+from duet_trio.session.interruption import Interruption
+from duet_trio.session.recognition import Recognition, Speech
 from duet_trio.session.services import VoiceActivity
 from duet_trio.speech.echo_gate import HalfDuplex
 from duet_trio.speech.endpoint import (
     CHUNK_BYTES,
+    Discarded,
     Endpointer,
     Event,
     Speculate,
@@ -36,8 +36,12 @@ from duet_trio.speech.endpoint import (
 )
 from duet_trio.wire.messages import FRAME_DURATIONS_MS, ListenMode
 
-#: Two minutes of 60 ms packets would be a backlog; two seconds are a slow moment.
-MAX_BACKLOG = 34
+#: Audio that may wait. A wake word's burst is 2 s, and a slow moment may come on top; more would
+#: be a lasting delay.
+MAX_BACKLOG_MS = 4000
+#: Packets that a board may still send after the talk key went up, and how long they are awaited.
+LATE_PACKETS = 3
+LATE_S = 0.2
 
 
 class _Mark(Enum):
@@ -46,21 +50,29 @@ class _Mark(Enum):
     STOP = "listen stop"
 
 
+@dataclass(frozen=True, slots=True)
+class _Packet:
+    opus: bytes
+    arrived_at: float
+
+
 @dataclass(slots=True)
 class ListenerStatistics:
-    """Counts since the connection opened."""
+    """Counts since the connection opened.
+
+    ``loop_ms``: from our sending of a packet until what was recorded while it played was here,
+    where the board stamps its packets (0: it does not).
+    """
 
     packets: int = 0
     dropped: int = 0
     bad: int = 0
     gated: int = 0
+    loop_ms: int = 0
 
 
 class Listener:
-    """One board's ears; ``run`` is its task, everything else is synchronous.
-
-    ``is_answering``: an answer is on its way; ``on_barge_in``: the person talks over it.
-    """
+    """One board's ears; ``run`` is its task, everything else is synchronous."""
 
     def __init__(
         self,
@@ -68,51 +80,61 @@ class Listener:
         activity: VoiceActivity,
         recognition: Recognition,
         recorder: Recorder,
+        interruption: Interruption,
         *,
         board: str,
         endpoint_ms: int,
-        is_answering: Callable[[], bool],
-        on_barge_in: Callable[[], None],
     ) -> None:
         self._vad = config.vad
-        self._barge_in = config.voice.barge_in
         self._activity = activity
         self._recognition = recognition
         self._recorder = recorder
+        self._interruption = interruption
         self._board = board
-        self._is_answering = is_answering
-        self._on_barge_in = on_barge_in
-        self._backlog: deque[bytes | _Mark] = deque()
+        self._backlog: deque[_Packet | _Mark] = deque()
         self._arrived = trio.Event()
         self._decoder = Decoder()
+        self._frame_ms = 60
         self._chunk = bytearray()
         self._endpointer = Endpointer(config.vad, endpoint_ms=endpoint_ms)
-        self._over_answer = Endpointer(_over_answer(config), endpoint_ms=endpoint_ms)
         self._mode: ListenMode = "auto"
+        self._key_down = False
         self._was_gated = False
+        self._over_answer = False  # the utterance under way began as an interruption
         self._last_voice_at = 0.0
         self.gate = HalfDuplex()
         self.statistics = ListenerStatistics()
+        recognition.still_speaking = lambda: self.in_speech
+
+    @property
+    def in_speech(self) -> bool:
+        """Is somebody speaking to us, or holding the talk key?"""
+        return self._key_down or self._endpointer.in_speech
 
     # --- from the reader: synchronous ---------------------------------------------------
 
     def tune(self, frame_ms: int) -> None:
         """The board's hello has said what its packets hold (Opus decodes to any rate)."""
         if frame_ms in FRAME_DURATIONS_MS:
+            self._frame_ms = frame_ms
             self._decoder = Decoder(LISTEN_RATE_HZ, frame_ms)
 
-    def packet(self, opus: bytes) -> None:
-        """One uplink packet, of any kind."""
+    def packet(self, opus: bytes, timestamp_ms: int = 0) -> None:
+        """One uplink packet, of any kind. ``timestamp_ms``: of ours that played meanwhile."""
         self.statistics.packets += 1
-        if len(self._backlog) >= MAX_BACKLOG:
-            self._backlog.popleft()
-            self.statistics.dropped += 1
-        self._backlog.append(opus)
+        if timestamp_ms:
+            now_ms = int(trio.current_time() * 1000) & 0xFFFF_FFFF
+            self.statistics.loop_ms = (now_ms - timestamp_ms) & 0xFFFF_FFFF
+        if len(self._backlog) * self._frame_ms >= MAX_BACKLOG_MS:
+            self._drop_oldest()
+        self._backlog.append(_Packet(opus, trio.current_time()))
         self._arrived.set()
 
     def start(self, mode: ListenMode) -> None:
         """``listen start``: a new utterance; what was before it (a wake word) is no part of it."""
         self._mode = mode
+        self._key_down = mode == "manual"
+        self._interruption.mode_is(mode)
         self.forget()
         if mode == "manual":
             # The key is down: the board has flushed its player and records the person.
@@ -129,11 +151,30 @@ class Listener:
         self._recognition.drop()
         self._fresh()
 
+    def sent(self, opus: bytes) -> None:
+        """A packet of ours has left for the board: it may come back as an echo."""
+        self._interruption.sent(opus)
+
     def _fresh(self) -> None:
         self._chunk.clear()
         self._endpointer.reset(hold=self._mode == "manual")
-        self._over_answer.reset()
+        self._interruption.reset()
         self._activity.reset()
+        self._over_answer = False
+
+    def _drop_oldest(self) -> None:
+        """Audio only: a lost ``listen stop`` would leave its utterance open for ever."""
+        for index, item in enumerate(self._backlog):
+            if isinstance(item, _Packet):
+                del self._backlog[index]
+                self.statistics.dropped += 1
+                if self.statistics.dropped == 1:
+                    self._blame("audio comes faster than real time; the oldest is dropped")
+                return
+
+    def _blame(self, error: str) -> None:
+        """Into the trace, once per kind and session: such things come in floods."""
+        self._recorder.emit("peer.error", board=self._board, error=error)
 
     # --- the task ------------------------------------------------------------------------
 
@@ -144,10 +185,10 @@ class Listener:
                 await self._wait()
                 continue
             item = self._backlog.popleft()
-            if isinstance(item, _Mark):
-                self._handle(self._endpointer.flush())
-            else:
+            if isinstance(item, _Packet):
                 self._hear_packet(item)
+            else:
+                await self._end_of_key()
             await trio.lowlevel.checkpoint()
 
     async def _wait(self) -> None:
@@ -158,52 +199,72 @@ class Listener:
         if scope.cancelled_caught and self._endpointer.in_speech and self._mode != "manual":
             self._handle(self._endpointer.flush())
 
-    def _hear_packet(self, opus: bytes) -> None:
+    async def _end_of_key(self) -> None:
+        """Take the packets that were under way when the key went up, then end the utterance."""
+        if self._mode == "manual" and self._endpointer.voiced:
+            with trio.move_on_after(LATE_S):
+                for _ in range(LATE_PACKETS):
+                    while not self._backlog:
+                        self._arrived = trio.Event()
+                        await self._arrived.wait()
+                    packet = self._backlog[0]
+                    if not isinstance(packet, _Packet):
+                        break
+                    self._backlog.popleft()
+                    self._hear_packet(packet)
+        self._key_down = False
+        self._handle(self._endpointer.flush())
+
+    def _hear_packet(self, packet: _Packet) -> None:
         try:
-            pcm = self._decoder.decode(opus)
+            pcm = self._decoder.decode(packet.opus)
         except PeerError as error:
             self.statistics.bad += 1
             if self.statistics.bad == 1:
-                self._recorder.emit("peer.error", board=self._board, error=str(error))
+                self._blame(str(error))
             return
+        if self._mode == "manual" and not self._key_down:
+            return  # clients that stream all the time: only the key says when we are meant
         self._chunk += pcm
         while len(self._chunk) >= CHUNK_BYTES:
             chunk = bytes(self._chunk[:CHUNK_BYTES])
             del self._chunk[:CHUNK_BYTES]
-            self._hear(chunk)
+            self._hear(chunk, packet.arrived_at)
 
-    def _hear(self, chunk: bytes) -> None:
-        now = trio.current_time()
-        if self.gate.is_open(now):
+    def _hear(self, chunk: bytes, arrived_at: float) -> None:
+        if self.gate.is_open(arrived_at):
             if self._was_gated:
                 self._was_gated = False
-                self._fresh()
-            probability = self._activity.probability(chunk)
-            self._note_voice(probability, now)
+                self._over_answer_ended()
+            probability = self._probability(chunk)
             self._handle(self._endpointer.feed(chunk, probability))
-        elif self._barge_in and self._mode == "realtime" and self._is_answering():
+        elif self._interruption.possible:
             self._was_gated = True
-            self._hear_over_answer(chunk, now)
+            if self._interruption.hear(chunk, self._probability(chunk), arrived_at):
+                self._interrupted()
         else:
             self._was_gated = True
             self.statistics.gated += 1
 
-    def _hear_over_answer(self, chunk: bytes, now: float) -> None:
-        """Barge-in: enough speech ends the answer, and is the beginning of the next question."""
-        probability = self._activity.probability(chunk)
-        self._note_voice(probability, now)
-        for event in self._over_answer.feed(chunk, probability):
-            if isinstance(event, SpeechStarted):
-                # The pre-roll and the speech so far go on in the same endpointer.
-                self._endpointer, self._over_answer = self._over_answer, self._endpointer
-                self._was_gated = False
-                self._on_barge_in()
-                self.gate.open_after(-math.inf)
-                self._handle([event])
+    def _interrupted(self) -> None:
+        """The answer has been ended; the pre-roll and the speech so far are the next question's."""
+        self._was_gated = False
+        self._over_answer = True
+        self._endpointer = self._interruption.take(self._endpointer)
+        self.gate.open_after(-math.inf)
+        self._handle([SpeechStarted()])
 
-    def _note_voice(self, probability: float, now: float) -> None:
+    def _over_answer_ended(self) -> None:
+        """The gate has opened again: what was heard meanwhile is not ours to answer."""
+        backlog_chunk = bytes(self._chunk)
+        self._fresh()
+        self._chunk += backlog_chunk
+
+    def _probability(self, chunk: bytes) -> float:
+        probability = self._activity.probability(chunk)
         if probability >= self._vad.threshold:
-            self._last_voice_at = now
+            self._last_voice_at = trio.current_time()
+        return probability
 
     def _handle(self, events: list[Event]) -> None:
         for event in events:
@@ -216,8 +277,8 @@ class Listener:
                     self._recognition.resume()
                 case Utterance():
                     self._end(event)
-                case _:
-                    pass
+                case Discarded():
+                    self._recognition.settle()
 
     def _end(self, utterance: Utterance) -> None:
         self._recorder.emit(
@@ -226,14 +287,13 @@ class Listener:
             audio_ms=round(len(utterance.pcm) / 32),
             endpoint_ms=round(utterance.endpoint_ms),
         )
-        self._recognition.utterance(
-            utterance.pcm,
-            speech_ms=round(utterance.speech_ms),
-            ended_at=self._last_voice_at,
-            speculation_valid=utterance.speculation_valid,
+        speech = Speech(
+            utterance.pcm, round(utterance.speech_ms), self._last_voice_at, self._over_answer
         )
-
-
-def _over_answer(config: Config) -> VadSection:
-    """As the usual settings, but it takes ``voice.barge_in_ms`` of speech: a cough is shorter."""
-    return msgspec.structs.replace(config.vad, min_speech_ms=config.voice.barge_in_ms)
+        self._over_answer = False
+        self._recognition.utterance(
+            speech,
+            speculation_valid=utterance.speculation_valid,
+            # With the key down the cap only cuts what is recognised in one go.
+            cut_short=utterance.capped and not self._key_down,
+        )

@@ -1,13 +1,17 @@
-"""Recognition of one board's utterances: at most one at a time, begun early where it can be.
+"""Recognition of one board's turns: begun early where it can be, joined where speech went on.
 
 A speculative request starts in the silence that may be the end. If it was the end, its result is
 (nearly) there when the endpoint is decided; if speech went on, the result is dropped. Dropping
 never waits: the engine's client disowns what it cannot interrupt.
+
+A person who pauses for longer than the endpoint has not finished: if they speak again before
+their turn has gone to the model, both parts make one turn. So nothing that was said is lost, and
+nobody is answered in mid-sentence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import trio
@@ -15,15 +19,26 @@ import trio
 from duet_trio.engines.contracts import Asr, ListenRequest, Transcript
 from duet_trio.errors import EngineError
 
+#: Utterances that are joined to one turn at most; then the turn goes out as it stands.
+MAX_PARTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """One utterance. ``ended_at``: trio time of its last voice; ``over_answer``: it interrupted."""
+
+    pcm: bytes
+    speech_ms: int
+    ended_at: float
+    over_answer: bool = False
+
 
 @dataclass(frozen=True, slots=True)
 class Heard:
     """One utterance and what was recognised in it; ``asr_ms`` from the endpoint to the text."""
 
     transcript: Transcript
-    pcm: bytes
-    speech_ms: int
-    ended_at: float
+    speech: Speech
     asr_ms: float
 
 
@@ -38,8 +53,20 @@ class _Job:
         self.error: EngineError | None = None
 
 
+@dataclass(slots=True)
+class _Part:
+    """An utterance of the turn under way."""
+
+    job: _Job
+    speech: Speech
+    asr_ms: float = 0.0
+
+
 class Recognition:
-    """Runs recognition jobs in ``nursery``; results go to the callbacks, in order of decision."""
+    """Runs recognition jobs in ``nursery``; whole turns go to the callbacks.
+
+    ``still_speaking``: the person has begun again, or holds the talk key.
+    """
 
     def __init__(
         self,
@@ -48,7 +75,7 @@ class Recognition:
         *,
         board: str,
         language: Callable[[], str],
-        on_heard: Callable[[Heard], None],
+        on_heard: Callable[[Sequence[Heard]], None],
         on_failure: Callable[[EngineError], None],
     ) -> None:
         self._asr = asr
@@ -58,12 +85,14 @@ class Recognition:
         self._on_heard = on_heard
         self._on_failure = on_failure
         self._speculation: _Job | None = None
-        self._current: _Job | None = None
+        self._parts: list[_Part] = []
+        self._cut_short = False
+        self.still_speaking: Callable[[], bool] = lambda: False
 
     @property
     def is_busy(self) -> bool:
-        """Is an ended utterance being recognised?"""
-        return self._current is not None
+        """Is a turn being recognised, or waiting for its end?"""
+        return bool(self._parts)
 
     def speculate(self, pcm: bytes) -> None:
         """Begin early with what may be the whole utterance. Synchronous."""
@@ -74,30 +103,48 @@ class Recognition:
         """Speech went on: the speculation is worth nothing."""
         self._drop_speculation()
 
-    def utterance(
-        self, pcm: bytes, *, speech_ms: int, ended_at: float, speculation_valid: bool
-    ) -> None:
-        """An utterance has ended; its text goes to ``on_heard``. Synchronous.
+    def utterance(self, speech: Speech, *, speculation_valid: bool, cut_short: bool) -> None:
+        """An utterance has ended; its turn goes to ``on_heard`` when it is complete. Synchronous.
 
-        A recognition still running for an earlier utterance is dropped: the newest counts.
+        ``cut_short``: the cap ended it, so the turn does not wait for the speaker's silence.
         """
-        if self._current is not None:
-            self._current.scope.cancel(reason="newer utterance")
-            self._current = None
         job = self._speculation if speculation_valid else None
         if job is None:
             self._drop_speculation()
-            job = self._start(pcm, speculative=False)
+            job = self._start(speech.pcm, speculative=False)
         self._speculation = None
-        self._current = job
-        self._nursery.start_soon(self._deliver, job, pcm, speech_ms, ended_at)
+        part = _Part(job, speech)
+        self._parts.append(part)
+        self._cut_short = self._cut_short or cut_short
+        self._nursery.start_soon(self._wait, part)
+
+    def settle(self) -> None:
+        """Deliver the turn if it is complete: all recognised, and nobody speaks. Synchronous."""
+        parts = self._parts
+        if not parts or not all(part.job.done.is_set() for part in parts):
+            return
+        if self.still_speaking() and not self._cut_short and len(parts) < MAX_PARTS:
+            return
+        self._parts = []
+        self._cut_short = False
+        heard = [
+            Heard(part.job.transcript, part.speech, part.asr_ms)
+            for part in parts
+            if part.job.transcript is not None
+        ]
+        errors = [part.job.error for part in parts if part.job.error is not None]
+        if heard:
+            self._on_heard(heard)
+        elif errors:
+            self._on_failure(errors[0])
 
     def drop(self) -> None:
         """Forget everything that is under way. Synchronous."""
         self._drop_speculation()
-        if self._current is not None:
-            self._current.scope.cancel(reason="dropped")
-            self._current = None
+        for part in self._parts:
+            part.job.scope.cancel(reason="dropped")
+        self._parts = []
+        self._cut_short = False
 
     def _start(self, pcm: bytes, *, speculative: bool) -> _Job:
         job = _Job(ListenRequest(pcm, self._board, self._language(), speculative))
@@ -112,17 +159,12 @@ class Recognition:
                 job.error = error
         job.done.set()
 
-    async def _deliver(self, job: _Job, pcm: bytes, speech_ms: int, ended_at: float) -> None:
+    async def _wait(self, part: _Part) -> None:
         decided_at = trio.current_time()
-        await job.done.wait()
-        if self._current is not job:
-            return
-        self._current = None
-        if job.error is not None:
-            self._on_failure(job.error)
-        elif job.transcript is not None:
-            took_ms = (trio.current_time() - decided_at) * 1000
-            self._on_heard(Heard(job.transcript, pcm, speech_ms, ended_at, round(took_ms, 1)))
+        await part.job.done.wait()
+        part.asr_ms = round((trio.current_time() - decided_at) * 1000, 1)
+        if any(other is part for other in self._parts):
+            self.settle()
 
     def _drop_speculation(self) -> None:
         if self._speculation is not None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import Literal
 
 from duet_trio.config import VadSection
 
@@ -19,6 +18,9 @@ CHUNK_MS = 32.0
 _BYTES_PER_MS = 32
 _HYSTERESIS = 0.15  # as Silero's own iterator: speech ends below threshold - 0.15
 _CANDIDATE_SILENCE_MS = 300.0  # so long a click may wait for the word that it began
+#: People pause two or three times in a sentence; each spoilt speculation costs the recogniser
+#: one call that nobody can interrupt.
+_MAX_SPECULATIONS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,10 @@ class SpeechStarted:
 
 @dataclass(frozen=True, slots=True)
 class Speculate:
-    """Silence of ``speculate_ms``: recognition may start with ``pcm``. Once per utterance."""
+    """Silence of ``speculate_ms``: recognition may start with ``pcm``.
+
+    Again after each pause, at most three times in one utterance.
+    """
 
     pcm: bytes
 
@@ -72,7 +77,8 @@ class _Current:
     voiced_ms: float = 0.0
     silence_ms: float = 0.0
     started: bool = False
-    speculation: Literal["none", "valid", "spoilt"] = "none"
+    speculating: bool = False  # nothing but silence since the last `Speculate`
+    speculations: int = 0
 
 
 class Endpointer:
@@ -101,6 +107,11 @@ class Endpointer:
         """Whether an utterance is under way (after `SpeechStarted`)."""
         return self._current is not None and self._current.started
 
+    @property
+    def voiced(self) -> bool:
+        """Whether the last chunk was voice."""
+        return self._voiced
+
     def reset(self, *, hold: bool | None = None) -> None:
         """Forget everything, pre-roll included; ``hold`` changes the mode."""
         if hold is not None:
@@ -108,6 +119,19 @@ class Endpointer:
         self._forget_pre_roll()
         self._voiced = False
         self._current = None
+
+    def retune(self, settings: VadSection) -> None:
+        """Go on with other settings; what is under way stays under way."""
+        self._settings = settings
+
+    def keep_last(self, ms: float) -> None:
+        """Cut what is under way to its last ``ms``: what was before is nobody's speech."""
+        if self._current is not None:
+            surplus = len(self._current.pcm) - round(ms) * _BYTES_PER_MS
+            if surplus > 0:
+                del self._current.pcm[:surplus]
+                self._current.length_ms = min(self._current.length_ms, ms)
+                self._current.voiced_ms = min(self._current.voiced_ms, ms)
 
     def feed(self, pcm: bytes, probability: float) -> list[Event]:
         """Take one chunk with its voice probability; give what happened, in order."""
@@ -135,8 +159,8 @@ class Endpointer:
 
     def _on_voice(self, current: _Current, ms: float) -> list[Event]:
         events: list[Event] = []
-        if current.speculation == "valid":
-            current.speculation = "spoilt"
+        if current.speculating:
+            current.speculating = False
             events.append(SpeechResumed())
         current.voiced_ms += ms
         current.silence_ms = 0.0
@@ -155,8 +179,13 @@ class Endpointer:
         if current.silence_ms >= self._endpoint_ms:
             return [self._end(current)]
         speculate_ms = self._settings.speculate_ms
-        if current.speculation == "none" and 0 < speculate_ms <= current.silence_ms:
-            current.speculation = "valid"
+        if (
+            not current.speculating
+            and current.speculations < _MAX_SPECULATIONS
+            and 0 < speculate_ms <= current.silence_ms
+        ):
+            current.speculating = True
+            current.speculations += 1
             return [Speculate(bytes(current.pcm))]
         return []
 
@@ -170,8 +199,7 @@ class Endpointer:
             for start in range(0, len(pcm), CHUNK_BYTES):
                 self._keep(pcm[start : start + CHUNK_BYTES])
             return Discarded("click")
-        valid = current.speculation == "valid"
-        return Utterance(pcm, current.voiced_ms, current.silence_ms, capped, valid)
+        return Utterance(pcm, current.voiced_ms, current.silence_ms, capped, current.speculating)
 
     def _keep(self, pcm: bytes) -> None:
         self._pre_roll.append(pcm)
