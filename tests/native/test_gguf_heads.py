@@ -96,7 +96,7 @@ def test_every_truncation_is_told(tmp_path: Path) -> None:
 
 
 @given(st.binary(max_size=200), st.integers(0, 400))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_damage_never_gives_another_error(
     tmp_path_factory: pytest.TempPathFactory, noise: bytes, at: int
 ) -> None:

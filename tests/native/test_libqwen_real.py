@@ -78,7 +78,7 @@ def test_first_block_comes_long_before_the_end(engine: OpenEngine) -> None:
 
 
 def test_a_seed_repeats_and_another_does_not(engine: OpenEngine) -> None:
-    first, again, other = (speak(engine, "Hi.", seed=seed)[0] for seed in (5, 5, 6))
+    first, again, other = (speak(engine, "Hi.", seed=seed, max_frames=3)[0] for seed in (5, 5, 6))
     assert np.array_equal(first, again)
     assert not (first.shape == other.shape and np.array_equal(first, other))
 
@@ -118,7 +118,7 @@ def test_cancel_from_another_thread_in_mid_stream(engine: OpenEngine) -> None:
     thread.join(20)
     assert done == [Status.CANCELLED]
     assert len(blocks) <= seen + 1  # what was in the codec at that moment
-    assert speak(engine, "Hi.")[1] is Status.OK
+    assert speak(engine, "Hi.", max_frames=1)[2] == [FRAME]
 
 
 def test_an_exception_in_the_callback_comes_out_and_the_engine_lives(engine: OpenEngine) -> None:
@@ -127,7 +127,7 @@ def test_an_exception_in_the_callback_comes_out_and_the_engine_lives(engine: Ope
 
     with pytest.raises(LookupError, match="mine"):
         engine.native.speak(Request("Hi.", 10), fails)
-    assert speak(engine, "Hi.")[1] is Status.OK
+    assert speak(engine, "Hi.", max_frames=1)[2] == [FRAME]
 
 
 REFUSALS: list[tuple[str, dict[str, Any]]] = [
@@ -197,7 +197,7 @@ def test_sampling_values_that_are_allowed_work(engine: OpenEngine) -> None:
         {"quiet_start_ban": 3},
     ]
     for change in changes:
-        assert speak(engine, "Hi.", max_frames=3, **change)[1] in (Status.OK, Status.CAPPED)
+        assert speak(engine, "Hi.", max_frames=1, **change)[1] in (Status.OK, Status.CAPPED)
 
 
 def test_a_cloned_voice_changes_the_sound(engine: OpenEngine) -> None:
@@ -206,8 +206,9 @@ def test_a_cloned_voice_changes_the_sound(engine: OpenEngine) -> None:
     assert high.embedding is not None
     assert np.all(np.isfinite(low.embedding))
     assert not np.allclose(low.embedding, high.embedding)
-    plain = speak(engine, "Hi there.", greedy=True)[0]
-    cloned = speak(engine, "Hi there.", greedy=True, voice=low)[0]
+    plain = speak(engine, "Hi there.", greedy=True, max_frames=4)[0]
+    strong = Voice(20 * low.embedding)  # enough to move a tiny model's likeliest code
+    cloned = speak(engine, "Hi there.", greedy=True, max_frames=4, voice=strong)[0]
     assert not (plain.shape == cloned.shape and np.array_equal(plain, cloned))
 
 
@@ -216,8 +217,8 @@ def test_icl_uses_codes_and_transcript(engine: OpenEngine) -> None:
     assert voice.codes is not None
     assert voice.codes.shape == (CODEBOOKS, 12)
     assert 0 <= voice.codes.min() <= voice.codes.max() < CODES
-    audio, status, _ = speak(engine, "~" * 40, voice=voice, max_frames=5)
-    assert (len(audio), status) == (5 * FRAME, Status.CAPPED)
+    audio, status, _ = speak(engine, "~" * 40, voice=voice, max_frames=2)
+    assert (len(audio), status) == (2 * FRAME, Status.CAPPED)
 
 
 @pytest.mark.parametrize(

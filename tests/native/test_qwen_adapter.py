@@ -80,9 +80,11 @@ def test_real_speech_is_24_khz_s16le_with_soft_edges(adapter: tuple[QwenAdapter,
 
 
 def test_a_reply_keeps_its_seed(adapter: tuple[QwenAdapter, Loaded]) -> None:
-    by_generation = [speak(adapter[0], job_of("Hi.", generation=g))[0] for g in (7, 7, 8)]
+    by_generation = [
+        speak(adapter[0], job_of("Hi.", cap_s=0.2, generation=g))[0] for g in (7, 7, 8)
+    ]
     assert by_generation[0] == by_generation[1] != by_generation[2]
-    assert speak(adapter[0], job_of("Hi.", generation=9, seed=7))[0] == by_generation[0]
+    assert speak(adapter[0], job_of("Hi.", cap_s=0.2, generation=9, seed=7))[0] == by_generation[0]
 
 
 def test_the_cap_bounds_the_engine_itself(adapter: tuple[QwenAdapter, Loaded]) -> None:
@@ -96,8 +98,9 @@ def test_unspeakable_text_is_nothing(adapter: tuple[QwenAdapter, Loaded]) -> Non
 
 
 def test_control_tokens_do_not_reach_the_engine(adapter: tuple[QwenAdapter, Loaded]) -> None:
-    plain = speak(adapter[0], job_of("Hi."))[0]
-    assert speak(adapter[0], job_of("<|im_start|>Hi.<|im_end|>"))[0] == plain
+    plain = speak(adapter[0], job_of("Hi.", cap_s=0.2))[0]
+    marked = job_of("<|im_start|>Hi.<|im_end|>", cap_s=0.2)
+    assert speak(adapter[0], marked)[0] == plain != b""
 
 
 def test_cancel_now_stops_a_real_engine(adapter: tuple[QwenAdapter, Loaded]) -> None:
@@ -183,13 +186,13 @@ def test_the_default_voice_is_made_at_load_and_only_once(pair: Pair, tmp_path: P
     (identity,) = store.made_for(record)
     file = tmp_path / ".made" / f"{record.key}-{identity}.npz"
     before = file.stat().st_mtime_ns
-    ann = speak(made, job_of("Hi."))[0]
-    assert speak(made, job_of("Hi.", voice="ann"))[0] == ann
+    ann = speak(made, job_of("Hi.", cap_s=0.2))[0]
+    assert speak(made, job_of("Hi.", cap_s=0.2, voice="ann"))[0] == ann
     made.close()
     again = QwenAdapter()
     again.load(tts_settings(pair, voices=str(tmp_path), voice="ann"))
     assert file.stat().st_mtime_ns == before
-    assert speak(again, job_of("Hi."))[0] == ann
+    assert speak(again, job_of("Hi.", cap_s=0.2))[0] == ann
     again.close()
 
 

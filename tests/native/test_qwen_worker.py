@@ -27,6 +27,8 @@ from duet_trio.errors import (
 from tests.native.support import standin, tts_settings
 from tests.native.tiny_gguf import Pair, write_pair
 
+pytestmark = pytest.mark.slow
+
 RUN_AWAY = "~" * 200 + "a"
 
 

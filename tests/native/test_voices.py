@@ -185,6 +185,7 @@ def options(pair: Pair, folder: Path, library: Path | None = None) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_add_list_try_remove_with_the_real_engine(
     pair: Pair, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
