@@ -246,3 +246,23 @@ async def test_control_tokens_wait_for_the_engine(
     nursery.start_soon(later)
     assert await writer(service).control_tokens() == ("<|turn>",)
     assert trio.current_time() == pytest.approx(3)
+
+
+async def test_a_fresh_worker_is_told_everything_at_once(
+    autojump_clock: MockClock, serve: Any, played: Any, nursery: trio.Nursery
+) -> None:
+    service = await serve("llm", played)
+    peer = await played.peer(Ready())
+    stream = writer(service).start(PROMPT, generation=1)
+    nursery.start_soon(stream.write, WriteRequest(9), keep([]))
+    await peer.next()
+    await peer.send(Text(1, "ab"), DoneWrite(1, Written(1, False)))
+    await trio.testing.wait_all_tasks_blocked()
+    peer.die()  # between two steps of ours
+    peer = await played.peer(Ready())
+    nursery.start_soon(stream.write, WriteRequest(9), keep([]))
+    assert await peer.next() == WriteJob(1, 1, 9, PROMPT, "ab")
+    await peer.send(DoneWrite(1, Written(0, True)))
+    await trio.testing.wait_all_tasks_blocked()
+    stream.close()
+    assert await peer.next() == CloseStream(1)
