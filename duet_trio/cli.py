@@ -46,7 +46,7 @@ COMMANDS = (
     Command("boards", "duet_trio.server.boards_command", "list boards, and say which may connect"),
     Command("trace", "duet_trio.trace.command", "summarise, plot, follow or replay a trace"),
     Command("bench", "duet_trio.bench.command", "measure turns, aborts, the voice, HTTP, boards"),
-    Command("faults", "duet_trio.faults.command", "run the fault plans and report each outcome"),
+    Command("faults", "duet_trio.lab.command", "run the fault plans and report each outcome"),
     Command("models", "duet_trio.models.command", "list models, and pull those of the demo"),
     Command("doctor", "duet_trio.doctor", "check this installation and say how to mend it"),
 )

@@ -26,7 +26,7 @@ socket.receive a message from a board
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -68,11 +68,32 @@ class Fault(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     value: Annotated[float, Meta(ge=0)] = 0.0
 
 
+class Deed(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """What the user does in `duet faults run` (a served board has its own user).
+
+    It comes ``wait_s`` after the ``nth`` trace event ``after`` of that ``generation`` (none: of
+    any) with ``match`` in its values; without ``after``, ``wait_s`` after the deed before it.
+    """
+
+    do: Literal["ask", "abort", "wake_word", "disconnect"]
+    text: str = "tell me a story"
+    after: str = ""
+    generation: Annotated[int, Meta(ge=1)] | None = None
+    match: str = ""
+    nth: Annotated[int, Meta(ge=1)] = 1
+    wait_s: Annotated[float, Meta(ge=0)] = 0.0
+
+
 class Plan(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """All faults of a run; ``seed`` is that of the one `random.Random` behind every draw."""
+    """All faults of a run; ``seed`` is that of the one `random.Random` behind every draw.
+
+    ``about``: a line on what this case shows.
+    """
 
     seed: int = 0
+    about: str = ""
     fault: tuple[Fault, ...] = ()
+    deed: tuple[Deed, ...] = ()
 
 
 def effects_of(seam: str) -> frozenset[str]:

@@ -94,6 +94,7 @@ class Puppet:
         self.parts: list[Part] = []
         self.speaking = False
         self.worst_stop_s = 0.0
+        self.alerts: list[tuple[float, str]] = []
         self.news = trio.Event()
         self._host = host
         self._ears = ears
@@ -225,8 +226,10 @@ class Puppet:
                 self.parts[-1].sentences.append(message.text)
             case SentenceStart():
                 self.complaints.append(f"a sentence outside of an answer at {now:.3f}")
-            case Alert() if self.speaking:
-                self.parts[-1].alerts.append(message.message)
+            case Alert():
+                self.alerts.append((now, message.message))
+                if self.speaking:
+                    self.parts[-1].alerts.append(message.message)
             case _:
                 pass
 

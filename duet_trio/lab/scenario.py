@@ -68,6 +68,7 @@ class Scenario(Struct, frozen=True):
     reap_s: float = 0.0
     send_s: float = 5.0
     max_load: float = 0.9
+    slots: int = 256  # jobs that each engine does at once; real ones do one
 
     def config(self) -> Config:
         """The server's configuration."""
@@ -87,7 +88,7 @@ class Scenario(Struct, frozen=True):
             "answer.admission_s": "120",
             "answer.max_load": f"{self.max_load:.3f}",
             "pacer.send_s": f"{self.send_s:.3f}",
-            "voice.barge_in": "true",
+            "voice.barge_in": str(any(b.mode == "realtime" for b in self.boards)).lower(),
         }
         return load(None, [f"{name}={value}" for name, value in names.items()])
 
@@ -109,6 +110,7 @@ def draw(seed: int) -> Scenario:
         reap_s=rng.choice((0.0, 0.0, 0.3)),
         send_s=rng.choice((0.5, 5.0)),
         max_load=rng.choice((0.9, 5.0)),
+        slots=rng.choice((1, 256)),
     )
 
 

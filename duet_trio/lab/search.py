@@ -411,7 +411,18 @@ def _smaller(scenario: Scenario) -> Iterator[Scenario]:
             boards[number] = change(board, deeds=_without(board.deeds, index))
             yield change(scenario, boards=tuple(boards))
     usual = Scenario(seed=scenario.seed, boards=scenario.boards)
-    for name in ("turns", "overlap", "rtf", "first_audio_s", "tokens_per_s", "load_s", "reap_s"):
+    for name in (
+        "turns",
+        "overlap",
+        "rtf",
+        "first_audio_s",
+        "tokens_per_s",
+        "load_s",
+        "reap_s",
+        "slots",
+        "max_load",
+        "send_s",
+    ):
         if getattr(scenario, name) != getattr(usual, name):
             yield change(scenario, **{name: getattr(usual, name)})
 

@@ -1,0 +1,392 @@
+"""The fault matrix: every engine × effect × phase × trigger that makes sense, each cell once.
+
+A cell is one conversation on the mock clock with the server's own code and real Opus: a question,
+a fault in its phase, a user who does something about it (or nothing), and one more question *at
+once*. It passes only if the fault was really committed (its ``fault`` event is in the trace), the
+answers keep the laws of `judge`, and the next answer was heard whole, by its tone.
+
+The engines run one job at a time, as real ones do: the next question has to wait until a worker
+that hangs has been killed and replaced.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, get_args
+
+import trio
+import trio.testing
+
+from duet_trio.board.fingerprint import generation_of
+from duet_trio.config import Config, load
+from duet_trio.engines.carrier import Carrier
+from duet_trio.engines.contracts import EngineKind
+from duet_trio.faults.plan import Fault, Plan
+from duet_trio.lab.carriers import BreakableCarrier, Harm
+from duet_trio.lab.judge import Answer, answers_of, judge_trace, judge_whole, phase
+from duet_trio.lab.lab import Lab, loud, open_lab
+from duet_trio.lab.puppet import Puppet
+from duet_trio.opus import Decoder
+
+EFFECTS = (
+    "hang",
+    "error",
+    "crash",
+    "stop",
+    "slow",
+    "empty",
+    "short",
+    "endless",
+    "garbage",
+    "late",
+    "deaf",
+)
+TRIGGERS = (
+    "none",
+    "button",
+    "wake word",
+    "barge-in",
+    "new question",
+    "disconnect",
+    "reconnect",
+)
+#: Where a job's own fault comes: phase → engine, seam, occurrence.
+IN_JOB: dict[str, tuple[EngineKind, str, int]] = {
+    "ASR": ("asr", "asr.call", 1),
+    "LLM prefill": ("llm", "llm.piece", 1),
+    "between pieces": ("llm", "llm.piece", 2),
+    "before the first block": ("tts", "tts.start", 1),
+    "LLM paused for TTS": ("tts", "tts.start", 2),
+    "mid-piece": ("tts", "tts.block", 2),
+}
+#: Where a worker that computes nothing is harmed from outside.
+FROM_OUTSIDE: dict[str, tuple[EngineKind, ...]] = {
+    "LLM paused for TTS": ("llm", "asr"),
+    "draining": ("asr", "llm", "tts"),
+    "idle": ("asr", "llm", "tts"),
+}
+#: The person can only talk over what is heard.
+AUDIBLE = ("between pieces", "LLM paused for TTS", "mid-piece", "draining")
+
+STORIES = (
+    "The first sentence of a story. And a second, a bit longer one. Then comes a third sentence,"
+    " not a short one either. And here it ends at last.",
+    "A fox lived in a wood, not far away. It had a friend, a crow. They shared a cheese, which"
+    " they had found on the way. It was a good cheese.",
+)
+SECONDS_PER_CHARACTER = 0.03
+CHARACTERS_PER_PACKET = 2.0
+LOAD_S = 0.5
+#: What the trigger waits for after the fault: the board has a little of the answer by then.
+PAUSE_S = 0.1
+LONGEST_S = 90.0
+STEP_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One combination. ``seam`` empty: the worker is harmed from outside."""
+
+    engine: EngineKind
+    effect: str
+    phase: str
+    trigger: str
+    seam: str = ""
+    nth: int = 1
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"{self.engine} {self.effect}, {self.phase}, {self.trigger}"
+
+    @property
+    def spoken(self) -> bool:
+        """Are the questions spoken (else typed)?"""
+        return self.engine == "asr" or self.trigger == "barge-in"
+
+
+@dataclass(slots=True)
+class CellResult:
+    """``complaints``: empty if it passed. Times are seconds; None: there was nothing to time."""
+
+    cell: Cell
+    fired: bool = False
+    complaints: list[str] = field(default_factory=list)
+    stop_s: float | None = None
+    next_spoke_s: float | None = None
+    stale: int = 0
+
+
+def cells() -> Iterator[Cell]:
+    """All of them."""
+    for where, (engine, seam, nth) in IN_JOB.items():
+        for effect, trigger in product(EFFECTS, _triggers(where)):
+            yield Cell(engine, effect, where, trigger, seam, nth)
+    for trigger in _triggers("mid-piece"):
+        yield Cell("tts", "hang", "mid-piece", trigger, "tts.block", 1)
+    for trigger in _triggers("LLM prefill"):
+        yield Cell("llm", "hang", "LLM prefill", trigger, "llm.token", 1)
+    for where, engines in FROM_OUTSIDE.items():
+        for engine, effect, trigger in product(engines, get_args(Harm), _triggers(where)):
+            if where != "idle" or trigger in ("none", "disconnect", "reconnect"):
+                yield Cell(engine, effect, where, trigger)
+
+
+def _triggers(where: str) -> Sequence[str]:
+    return [name for name in TRIGGERS if name != "barge-in" or where in AUDIBLE]
+
+
+def run_cell(cell: Cell) -> CellResult:
+    """Run one cell in a trio of its own."""
+    return trio.run(_Play(cell).run, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def _config(*, barge_in: bool) -> Config:
+    stories = ", ".join(f'"{story}"' for story in STORIES)
+    return load(
+        None,
+        [
+            *(f"{kind}.engine=scripted" for kind in ("asr", "llm", "tts")),
+            "llm.gpu=true",
+            "tts.gpu=true",
+            f"llm.script=[{stories}]",
+            "llm.hold_tokens=12",  # so that an answer has several stays of the writer
+            'asr.script=["tell me a story"]',
+            f"tts.seconds_per_character={SECONDS_PER_CHARACTER}",
+            f"voice.barge_in={str(barge_in).lower()}",
+            "pacer.complexity=0",
+        ],
+    )
+
+
+class OpusEars:
+    """Decodes what a board gets and names the answer by its tone."""
+
+    def __init__(self) -> None:
+        self._decoder = Decoder(24_000)
+
+    def __call__(self, packet: bytes) -> int | None:
+        """The generation (mod 40) that sounds in it."""
+        return generation_of(self._decoder.decode(packet))
+
+
+class _Play:
+    """One cell while it runs."""
+
+    def __init__(self, cell: Cell) -> None:
+        self._cell = cell
+        self._result = CellResult(cell)
+        self._carriers: dict[EngineKind, BreakableCarrier] = {}
+        self._failed_at: float | None = None
+
+    async def run(self) -> CellResult:
+        """Question, fault, trigger, next question, judgement."""
+        cell = self._cell
+        async with open_lab(
+            _config(barge_in=cell.trigger == "barge-in"),
+            plan=Plan(seed=1, fault=self._faults()),
+            carriers=self._carrier,
+        ) as lab:
+            mode = "realtime" if cell.trigger == "barge-in" else "auto"
+            puppet = Puppet("02:00:00:00:00:01", lab.host, OpusEars(), mode=mode)  # type: ignore[arg-type]
+            puppet.connect()
+            await trio.sleep(0.3)
+            async with trio.open_nursery() as nursery:
+                if cell.phase != "idle":
+                    nursery.start_soon(self._ask, puppet)
+                await self._fault(lab)
+                nursery.cancel_scope.cancel()
+            if self._result.fired:
+                await self._answer_again(lab, puppet)
+            self._judge(lab, puppet)
+        return self._result
+
+    def _faults(self) -> tuple[Fault, ...]:
+        cell = self._cell
+        if not cell.seam:
+            return ()
+        generation = None if cell.engine == "asr" else 1
+        value = 1.0 if cell.effect == "late" else 0.0
+        return (
+            Fault(
+                seam=cell.seam,
+                effect=cell.effect,
+                generation=generation,
+                nth=cell.nth,
+                value=value,
+            ),
+        )
+
+    def _carrier(self, kind: EngineKind, settings: dict[str, Any]) -> Carrier:
+        carrier = BreakableCarrier(kind, settings, load_time_s=LOAD_S, slots=1)
+        self._carriers[kind] = carrier
+        return carrier
+
+    async def _ask(self, puppet: Puppet) -> None:
+        if self._cell.spoken:
+            await puppet.speak(loud(0.6))
+        else:
+            puppet.ask("tell me a story")
+
+    async def _fault(self, lab: Lab) -> None:
+        cell = self._cell
+        if not cell.seam:
+            await self._until(lambda: self._phase_is_here(lab))
+            lab.recorder.emit("fault", seam=f"{cell.engine}.worker", effect=cell.effect)
+            self._carriers[cell.engine].harm(cell.effect)  # type: ignore[arg-type]
+        self._result.fired = await self._until(lambda: bool(lab.recorder.select("fault")))
+
+    def _phase_is_here(self, lab: Lab) -> bool:
+        now = phase(lab.recorder.events, "02:00:00:00:00:01")
+        if self._cell.phase == "LLM paused for TTS":
+            return now == "mid-piece, LLM paused" and bool(lab.recorder.select("sent", 1))
+        return now == self._cell.phase
+
+    async def _answer_again(self, lab: Lab, puppet: Puppet) -> None:
+        """The user does something about it, and asks once more."""
+        cell = self._cell
+        if cell.trigger == "none":
+            await self._until(lambda: not puppet.speaking and self._is_over(lab))
+            await self._note_failure(lab, puppet)
+        else:
+            await trio.sleep(PAUSE_S)
+        before = len(puppet.parts)
+        was_speaking, asked_at = puppet.speaking, trio.current_time()
+        stopped = puppet.parts[-1] if puppet.parts else None
+        await self._trigger(puppet)
+        if not await self._next(puppet, before) and cell.effect == "stop" and not cell.seam:
+            # A worker that was stopped while idle is found out by the job that it gets next.
+            before = len(puppet.parts)
+            await self._ask_when_listening(puppet)
+            await self._next(puppet, before)
+        told = was_speaking and cell.trigger in ("button", "wake word", "new question")
+        if told and stopped is not None and stopped.stopped_at is not None:
+            self._result.stop_s = stopped.stopped_at - asked_at
+        if puppet.parts and puppet.parts[-1].first_at is not None:
+            self._result.next_spoke_s = puppet.parts[-1].first_at - asked_at
+
+    async def _note_failure(self, lab: Lab, puppet: Puppet) -> None:
+        fault_at = float(lab.recorder.select("fault")[0]["t"])
+        if puppet.parts and puppet.parts[-1].alerts and puppet.parts[-1].stopped_at is not None:
+            self._result.stop_s = puppet.parts[-1].stopped_at - fault_at
+
+    async def _trigger(self, puppet: Puppet) -> None:
+        match self._cell.trigger:
+            case "none":
+                await self._ask_when_listening(puppet)
+            case "button":
+                puppet.abort()
+                await self._ask_when_listening(puppet)
+            case "wake word":
+                puppet.abort("wake_word_detected")
+                await self._ask_when_listening(puppet)
+            case "barge-in":
+                await puppet.speak(loud(0.8))
+            case "new question":
+                puppet.ask("and then?")
+            case "disconnect":
+                puppet.drop()
+                puppet.connect()
+                await self._ask_when_listening(puppet)
+            case "reconnect":
+                puppet.connect()
+                await self._ask_when_listening(puppet)
+
+    async def _ask_when_listening(self, puppet: Puppet) -> None:
+        if self._cell.spoken:
+            await trio.sleep(0.5)  # the microphone opens again when the room is quiet
+            await puppet.speak(loud(0.6))
+        else:
+            puppet.ask("and then?")
+
+    async def _next(self, puppet: Puppet, before: int) -> bool:
+        """Wait for the next answer's end; was any of it heard?"""
+        alerts = len(puppet.alerts)
+
+        def over() -> bool:
+            if puppet.speaking:
+                return False
+            return len(puppet.parts) > before or len(puppet.alerts) > alerts
+
+        await self._until(over, limit_s=45)
+        return len(puppet.parts) > before and bool(puppet.parts[-1].packets)
+
+    def _is_over(self, lab: Lab) -> bool:
+        busy = any(any(s.statistics().values()) for s in lab.engines.services.values())
+        return not busy and not any(
+            session.conversation.is_answering for session in lab.boards.sessions.values()
+        )
+
+    def _judge(self, lab: Lab, puppet: Puppet) -> None:
+        result = self._result
+        if not result.fired:
+            result.complaints.append("the fault never fired")
+            return
+        answers = answers_of(lab.recorder)
+        found = [*judge_trace(answers), *puppet.complaints]
+        result.stale = sum("after its stop" in one or "earlier answer" in one for one in found)
+        if not puppet.parts or not answers:
+            found.append("no answer at all")
+        else:
+            found += judge_whole(
+                self._last(answers), puppet.parts[-1], STORIES, CHARACTERS_PER_PACKET
+            )
+        result.complaints += found
+
+    def _last(self, answers: dict[int, Answer]) -> Answer:
+        return answers[max(answers)]
+
+    async def _until(self, reached: Any, limit_s: float = LONGEST_S) -> bool:
+        """Look again and again (the mock clock makes that cheap)."""
+        deadline = trio.current_time() + limit_s
+        while not reached():
+            if trio.current_time() >= deadline:
+                return False
+            await trio.sleep(STEP_S)
+        return True
+
+
+@dataclass(slots=True)
+class MatrixReport:
+    """The whole matrix."""
+
+    results: list[CellResult] = field(default_factory=list)
+
+    @property
+    def failed(self) -> list[CellResult]:
+        """Cells that did not pass."""
+        return [result for result in self.results if result.complaints]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        stops = [r.stop_s for r in self.results if r.stop_s is not None]
+        aborted = [
+            r.stop_s
+            for r in self.results
+            if r.stop_s is not None and r.cell.trigger in ("button", "wake word", "new question")
+        ]
+        spoke = [r.next_spoke_s for r in self.results if r.next_spoke_s is not None]
+        return {
+            "cells": len(self.results),
+            "passed": len(self.results) - len(self.failed),
+            "never_fired": sum(not result.fired for result in self.results),
+            "worst_abort_to_stop_s": round(max(aborted, default=0.0), 4),
+            "worst_fault_to_stop_s": round(max(stops, default=0.0), 3),
+            "worst_next_answer_s": round(max(spoke, default=0.0), 3),
+            "stale": sum(result.stale for result in self.results),
+            "failures": {r.cell.name: r.complaints for r in self.failed},
+        }
+
+
+def run_matrix(chosen: Sequence[Cell] | None = None, *, processes: int = 0) -> MatrixReport:
+    """Run all cells (or the chosen ones) on several processes (0: one per CPU, at most 4)."""
+    todo = list(cells()) if chosen is None else chosen
+    processes = processes or min(4, os.cpu_count() or 1)
+    if processes == 1:
+        return MatrixReport([run_cell(cell) for cell in todo])
+    with ProcessPoolExecutor(processes) as pool:
+        return MatrixReport(list(pool.map(run_cell, todo, chunksize=8)))
