@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from cffi import FFI
+from cffi import FFI, VerificationError
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 ROOT = Path(__file__).resolve().parent
@@ -29,6 +29,10 @@ SOURCES = (
     "engine_qwen3tts_pointer.c",
     "engine_qwen3tts_value.c",
     "engine_tone.c",
+)
+NEEDS = (
+    "it needs a C11 compiler and Python's headers (Debian: gcc libc6-dev python3-dev);"
+    " or set DUET_SKIP_NATIVE=1 to go without the native voice"
 )
 
 
@@ -72,6 +76,8 @@ def build() -> Path:
         os.chdir(folder)
         try:
             made = Path(ffi.compile(tmpdir=folder, verbose=False))
+        except VerificationError as error:
+            raise RuntimeError(f"native/ cannot be compiled ({error}); {NEEDS}") from None
         finally:
             os.chdir(before)
         target = PACKAGE / made.name
