@@ -76,6 +76,11 @@ class Conversation:
         """Is an answer on its way, or a question waiting for one? (Then the microphone is shut.)"""
         return self._pending is not None or (self._answer is not None and self._answer.is_live)
 
+    @property
+    def announcements(self) -> tuple[Announcement, ...]:
+        """Those that wait."""
+        return tuple(self._announcements)
+
     def ask(self, question: Question) -> None:
         """Answer this question as soon as the old answer is gone. Synchronous.
 
