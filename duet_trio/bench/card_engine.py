@@ -42,7 +42,7 @@ class ModelledCard:
         return CardCarrier(kind, settings, self)
 
     def put(self, kind: EngineKind, engine: CardEngine) -> None:
-        """This engine stands for its kind from now on."""
+        """Let an engine stand for its kind from now on."""
         self._engines[kind] = engine
 
     def draw(self, number: int) -> Draw:

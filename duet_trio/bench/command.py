@@ -9,7 +9,7 @@ from typing import Any
 
 import trio
 
-from duet_trio.bench import abort, answer, hello, pace
+from duet_trio.bench import abort, answer, hello, pace, turns
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -43,6 +43,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     _finish(
         one, lambda args: hello.measure(hello.HelloOptions(args.boards, args.config)), hello.report
     )
+
+    turns.add_arguments(benches.add_parser("turns", help="turns beside overlap, the same texts"))
 
 
 def _abort_options(args: argparse.Namespace) -> abort.AbortOptions:

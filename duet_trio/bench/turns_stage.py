@@ -27,8 +27,8 @@ from duet_trio.server.boards import Boards
 from duet_trio.session.connection import Facts
 from duet_trio.session.services import Services
 from duet_trio.session.speech_line import PacketEncoder
-from duet_trio.trace.records import Event
 from duet_trio.trace.recorder import ListRecorder
+from duet_trio.trace.records import Event
 from duet_trio.wire.encoding import encode
 from duet_trio.wire.handshake import Handshake
 from duet_trio.wire.messages import AudioParams, BoardMessage, Detect, Hello, ListenStart
