@@ -114,15 +114,22 @@ def judge_trace(answers: Mapping[int, Answer]) -> Iterator[str]:
             yield f"{name}: packets {sequences[:5]}… are not whole and in order"
 
 
-def judge_pace(answers: Mapping[int, Answer], lead: int) -> Iterator[str]:
-    """Never more than the lead ahead of the board, never a burst, never behind for no reason."""
+def judge_pace(
+    answers: Mapping[int, Answer], lead: int, slow_s: Mapping[str, float]
+) -> Iterator[str]:
+    """Never more than the lead ahead of the board.
+
+    ``slow_s``: how long each board's sends take; a packet may be that much later than planned,
+    and the one after it on time.
+    """
     for answer in answers.values():
+        slack = 0.01 + 2 * slow_s.get(answer.board, 0.0) / FRAME_S
         times = [event["t"] for event in answer.sent if event["what"] == "frame"]
         plays_until = -math.inf
         for index, at in enumerate(times):
             plays_until = max(at, plays_until) + FRAME_S
             ahead = round((plays_until - at) / FRAME_S - 1e-6, 6)
-            if ahead > lead + 0.01:
+            if ahead > lead + slack:
                 yield f"answer {answer.generation}: packet {index} is {ahead:.2f} ahead"
                 break
 

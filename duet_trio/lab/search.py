@@ -39,6 +39,7 @@ from duet_trio.lab.scenario import DEADLY, STORIES, BoardScenario, Deed, Scenari
 from duet_trio.lab.spies import GateSpy, PromptSpy
 from duet_trio.lab.standin import StandInEncoder, packet_generation
 from duet_trio.session.services import Services
+from duet_trio.wire.messages import ListenStart
 
 T = TypeVar("T")
 
@@ -202,6 +203,7 @@ class Run:
         await trio.sleep(0.3)
         known = [len(puppet.parts) for puppet in self.puppets]
         for puppet in self.puppets:
+            puppet.say(ListenStart(mode=puppet.mode))  # else a text after audio is a wake word
             puppet.ask("and now?")
         deadline = trio.current_time() + REST_S
         for puppet, before in zip(self.puppets, known, strict=True):
@@ -246,7 +248,7 @@ class Run:
         assert self._prompts is not None
         for complaint in chain(
             judge_trace(answers),
-            judge_pace(answers, LEAD),
+            judge_pace(answers, LEAD, self._slowness()),
             judge_prompts(answers, self._prompts.prompts),
         ):
             self._complain(complaint)
@@ -267,6 +269,12 @@ class Run:
         outcome.answers = len(answers)
         outcome.pieces = sum(len(answer.pieces) for answer in answers.values())
         outcome.packets = sum(len(part.packets) for p in self.puppets for part in p.parts)
+
+    def _slowness(self) -> dict[str, float]:
+        slow_s = {puppet.device_id: puppet.slow_s for puppet in self.puppets}
+        if any(fault.effect == "slow" for fault in self.scenario.plan.fault):
+            return dict.fromkeys(slow_s, 1.0)
+        return slow_s
 
     def _complain(self, complaint: str) -> None:
         if complaint not in self.outcome.complaints:

@@ -25,12 +25,16 @@ MARGIN_FRAMES = 2
 
 @dataclass(slots=True)
 class Progress:
-    """What has left for the board: the ground truth for "what was heard"."""
+    """What has left for the board: the ground truth for "what was heard".
 
-    schedule: PaceSchedule
+    ``player`` is fed with the times at which packets were *written*. On a slow connection these
+    lag behind the pacer's own schedule, whose time is that of the outbox (if the schedule waited
+    for each write, a connection of 50 ms a send would never regain its lead).
+    """
+
+    player: PaceSchedule
     sent: int = 0
     first_sent_at: float | None = None
-    last_late_s: float = 0.0
     written: trio.Event = field(default_factory=trio.Event)
 
     def on_sent(self, sequence: int, at: float) -> None:
@@ -38,12 +42,18 @@ class Progress:
         self.sent = sequence + 1
         if self.first_sent_at is None:
             self.first_sent_at = at
-        self.last_late_s = self.schedule.sent(at)
+        self.player.sent(at)
         self.written.set()
 
     def played(self, now: float) -> int:
-        """Packets that the board has played by ``now``, as far as the schedule can tell."""
-        return min(self.sent, self.schedule.played_packets(now))
+        """Packets that the board has played by ``now``."""
+        return self.player.played_packets(now)
+
+    async def all_sent(self, count: int) -> None:
+        """Wait until so many packets have been written."""
+        while self.sent < count:
+            self.written = trio.Event()
+            await self.written.wait()
 
 
 class Pacer:
@@ -69,12 +79,12 @@ class Pacer:
         self._earliest = earliest
         self._start_hold_s = start_hold_s
         self.schedule = PaceSchedule(FRAME_S, lead=lead)
-        self.progress = Progress(self.schedule)
+        self.progress = Progress(PaceSchedule(FRAME_S, lead=lead))
         self.is_done = False
 
     def playback_end(self) -> float:
         """When the board will have played all that it was sent (trio time; now if nothing)."""
-        return self.schedule.playback_end(trio.current_time())
+        return self.progress.player.playback_end(trio.current_time())
 
     async def run(self) -> None:
         """Send all packets of the line, then wait for the end of playback plus a margin.
@@ -88,7 +98,9 @@ class Pacer:
             except RetiredError:
                 return
             spoken = packet.piece
-        if self.progress.sent:
+        if self.schedule.sent_packets:
+            # The last one may still be on its way out: it would vanish with its generation.
+            await self.progress.all_sent(self.schedule.sent_packets)
             await trio.sleep_until(self.playback_end() + MARGIN_FRAMES * FRAME_S)
         self.is_done = True
 
@@ -101,7 +113,6 @@ class Pacer:
         if starts_piece:
             text = packet.piece.text.strip()
             self._outbox.control(SentenceStart(text), self._generation)
-        self.progress.written = trio.Event()
         await self._outbox.frame(
             Frame(
                 self._generation,
@@ -112,10 +123,7 @@ class Pacer:
                 self.progress.on_sent,
             )
         )
-        # Not before it has left: on a slow connection the schedule would run away from what the
-        # board has, and the end of playback, with the last packet still here, would come too soon.
-        await self.progress.written.wait()
-        late_s = self.progress.last_late_s
+        late_s = self.schedule.sent(trio.current_time())
         if late_s > 0:
             self._emit("underrun", sequence=packet.sequence, late_ms=round(late_s * 1000, 1))
 
