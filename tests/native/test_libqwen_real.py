@@ -13,8 +13,16 @@ import pytest
 
 from duet_trio.engines.native.loading import OpenEngine, open_engine
 from duet_trio.engines.native.maker_task import Task
-from duet_trio.engines.native.types import Can, Floats, Options, Request, Status, Voice
-from duet_trio.engines.native.voice import NativeVoice, RefusedError
+from duet_trio.engines.native.types import (
+    Can,
+    Floats,
+    Options,
+    RefusedError,
+    Request,
+    Status,
+    Voice,
+)
+from duet_trio.engines.native.voice import NativeVoice
 from duet_trio.errors import (
     ConfigError,
     EngineFailedError,

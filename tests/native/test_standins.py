@@ -15,8 +15,16 @@ import numpy as np
 import pytest
 
 from duet_trio.engines.native import interface
-from duet_trio.engines.native.types import Can, Floats, Options, Request, Status, Voice
-from duet_trio.engines.native.voice import NativeVoice, RefusedError
+from duet_trio.engines.native.types import (
+    Can,
+    Floats,
+    Options,
+    RefusedError,
+    Request,
+    Status,
+    Voice,
+)
+from duet_trio.engines.native.voice import NativeVoice
 from duet_trio.errors import EngineFailedError, MissingFileError, MissingLibraryError
 from tests.native.compile_native import STANDINS
 from tests.native.support import standin

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from duet_trio.engines import gguf
-from duet_trio.engines.native.types import Options
-from duet_trio.engines.native.voice import NativeVoice, RefusedError
+from duet_trio.engines.native.types import Options, RefusedError
+from duet_trio.engines.native.voice import NativeVoice
 from duet_trio.errors import ConfigError, MissingFileError, MissingLibraryError
 from duet_trio.models.paths import locate
 

@@ -8,6 +8,8 @@ from enum import IntEnum, IntFlag
 import numpy as np
 import numpy.typing as npt
 
+from duet_trio.errors import EngineFailedError
+
 Floats = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.int32]
 
@@ -35,6 +37,10 @@ class Can(IntFlag):
     ICL = 4
     SEED = 8
     VOICE_IN_FILE = 16
+
+
+class RefusedError(EngineFailedError):
+    """The request was refused before the engine saw it; the engine is unharmed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,15 @@ from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
+from duet_trio.engines.native.cstructs import Keeper, struct, text
 from duet_trio.engines.native.interface import ffi, lib
 from duet_trio.engines.native.types import (
     Can,
     Floats,
     Info,
     Options,
+    RefusedError,
     Request,
     Stats,
     Status,
@@ -33,10 +34,6 @@ from duet_trio.errors import (
 )
 
 _ERROR_BYTES = 1024
-
-
-class RefusedError(EngineFailedError):
-    """The request was refused before the engine saw it; the engine is unharmed."""
 
 
 OnBlock = Callable[[Floats], bool]
@@ -80,7 +77,7 @@ class NativeVoice:
         Raises `MissingLibraryError` (library, symbol, version), `MissingFileError` (model files)
         or `RefusedError` (bad options).
         """
-        given, keep = _struct("dv_options")
+        given, keep = struct("dv_options")
         for key in ("library", "model", "codec", "engine"):
             setattr(given, key, keep.text(getattr(options, key)))
         given.threads = options.threads
@@ -127,7 +124,7 @@ class NativeVoice:
         for what an engine must not see, `EngineFailedError` for what the engine reports. A cap,
         a deadline and a cancel are no errors: see `Stats.status`.
         """
-        given, keep = _struct("dv_request")
+        given, keep = struct("dv_request")
         given.job = job or self.next_job()
         given.text = keep.text(request.text, empty_is_null=False)
         for key in ("language", "speaker", "style"):
@@ -146,7 +143,7 @@ class NativeVoice:
         handle = ffi.new_handle(listener)
         given.on_block = lib.duet_on_block
         given.user = handle
-        stats, _ = _struct("dv_stats")
+        stats, _ = struct("dv_stats")
         error = ffi.new("char[]", _ERROR_BYTES)
         code = lib.dv_speak(self._open(), given, stats, error, _ERROR_BYTES)
         if listener.error is not None:
@@ -167,12 +164,12 @@ class NativeVoice:
         Engines that read files take ``wav_path``, and those with voices in files write
         ``out_path``. Raises `RefusedError` or `EngineFailedError`.
         """
-        given, keep = _struct("dv_reference")
+        given, keep = struct("dv_reference")
         given.pcm, given.samples = keep.array("float", np.asarray(pcm, np.float32)), len(pcm)
         given.transcript = keep.text(transcript)
         given.wav_path = keep.text(wav_path)
         given.out_path = keep.text(out_path)
-        made, _ = _struct("dv_voice")
+        made, _ = struct("dv_voice")
         error = ffi.new("char[]", _ERROR_BYTES)
         _check(lib.dv_make_voice(self._open(), given, made, error, _ERROR_BYTES), error)
         try:
@@ -191,7 +188,7 @@ class NativeVoice:
         codes = np.frombuffer(ffi.buffer(made.codes, shape[0] * shape[1] * 4), np.int32)
         return Voice(embedding, codes.reshape(shape).copy(), transcript)
 
-    def _give_voice(self, given: Any, keep: _Keeper, voice: Voice) -> None:
+    def _give_voice(self, given: Any, keep: Keeper, voice: Voice) -> None:
         given.voice_file = keep.text(voice.file)
         given.transcript = keep.text(voice.transcript)
         if voice.embedding is not None:
@@ -209,11 +206,11 @@ class NativeVoice:
         return self._engine
 
     def _read_info(self) -> Info:
-        raw, _ = _struct("dv_info")
+        raw, _ = struct("dv_info")
         _check(lib.dv_get_info(self._engine, raw), ffi.new("char[]", 1))
         return Info(
-            engine=_text(raw.engine),
-            version=_text(raw.version),
+            engine=text(raw.engine),
+            version=text(raw.version),
             rate_hz=raw.rate_hz,
             frame_samples=raw.frame_samples,
             codebooks=raw.codebooks,
@@ -223,44 +220,11 @@ class NativeVoice:
         )
 
 
-class _Keeper:
-    """Holds what a struct points at for as long as the call runs."""
-
-    def __init__(self) -> None:
-        self._kept: list[Any] = []
-
-    def text(self, text: str, *, empty_is_null: bool = True) -> Any:
-        """A C string. A NUL inside would cut it short unseen: refused."""
-        if not text and empty_is_null:
-            return ffi.NULL
-        if "\0" in text:
-            raise RefusedError("a text has a NUL in it")
-        self._kept.append(ffi.new("char[]", text.encode("utf-8", "surrogatepass")))
-        return self._kept[-1]
-
-    def array(self, kind: str, values: npt.NDArray[Any]) -> Any:
-        """A C array over the same memory."""
-        self._kept.append(np.ascontiguousarray(values))
-        self._kept.append(ffi.from_buffer(f"{kind}[]", self._kept[-1]))
-        return self._kept[-1]
-
-
-def _struct(name: str) -> tuple[Any, _Keeper]:
-    made = ffi.new(f"{name} *")
-    made.size = ffi.sizeof(name)
-    return made, _Keeper()
-
-
-def _text(raw: Any) -> str:
-    return str(ffi.string(raw).decode("utf-8", "replace"))
-
-
 def _check(code: int, error: Any) -> Status:
     status = Status(code)
     if status >= 0:
         return status
-    text = _text(error) or status.name.lower()
-    raise _error_for(status)(text)
+    raise _error_for(status)(text(error) or status.name.lower())
 
 
 def _error_for(status: Status) -> type[UsageError] | type[EngineFailedError]:
