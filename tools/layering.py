@@ -52,7 +52,11 @@ NOT_USED = {"session": ("engines.adapters", "engines.scripted", "engines.worker"
 #: Imported by each other and by the programs of worker processes only: they bring engines into
 #: the process.
 ADAPTERS = "duet_trio.engines.adapters"
-WORKERS = {"duet_trio.engines.worker", "duet_trio.engines.native.maker"}
+WORKERS = {
+    "duet_trio.engines.worker",
+    "duet_trio.engines.native.maker",
+    "duet_trio.engines.containers",
+}
 ENGINE_LIBRARIES = {
     "av", "ctranslate2", "faster_whisper", "gruut", "llama_cpp", "onnxruntime", "piper", "torch",
     "transformers",
