@@ -20,6 +20,7 @@ from duet_trio.bench.processes import BenchError
 from duet_trio.config import Config
 from duet_trio.engines.factory import CarrierFactory, EngineSet
 from duet_trio.engines.gpu_turn import SelectiveGate
+from duet_trio.errors import DuetError
 from duet_trio.lab.lab import LoudnessDetector
 from duet_trio.lab.wire import MemoryWire, Message
 from duet_trio.server.assembly import make_services
@@ -133,8 +134,20 @@ async def open_stage(
     """
     recorder = ListRecorder(clock=trio.current_time)
     engines = EngineSet(config, recorder, carriers)
-    async with trio.open_nursery() as nursery:
-        await nursery.start(engines.run)
-        await engines.wait_ready()
-        yield Stage(config, engines, recorder, nursery, encode=encode)
-        nursery.cancel_scope.cancel()
+    try:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(engines.run)
+            await engines.wait_ready()
+            yield Stage(config, engines, recorder, nursery, encode=encode)
+            nursery.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        known, other = group.split(DuetError)
+        if known is None or other is not None:
+            raise
+        raise _leaf(known) from None  # for the user: one line instead of a tree
+
+
+def _leaf(group: BaseException) -> BaseException:
+    while isinstance(group, BaseExceptionGroup):
+        group = group.exceptions[0]
+    return group
