@@ -96,6 +96,14 @@ _JOE = Wheel(
     size=58368729,
     sha256="f46a74bc8d193dddb2f9f71adca95b009e2157a3f7fa96c1b34fd4ff55e0292a",
 )
+#: libqwen for the CPU as its maintainer publishes it (glibc 2.35 or newer, AVX2).
+LIBQWEN_WHEEL = Wheel(
+    project="realtimetts-qwen-native-cpu",
+    version="0.4.2",
+    filename="realtimetts_qwen_native_cpu-0.4.2-py3-none-manylinux_2_35_x86_64.whl",
+    size=907318,
+    sha256="eb04e35d2961a585abdadf9dc3d164a8f265d32bd49ccd38d46b4c07ca294e84",
+)
 
 DEMO = ModelSet(
     name="demo",
@@ -169,8 +177,48 @@ DEMO = ModelSet(
     ),
 )
 
+LIBQWEN_CPU = ModelSet(
+    name="libqwen-cpu",
+    summary="libqwen (qwentts.cpp) for the CPU, x86-64 Linux: tts.library of the qwen engine",
+    licences=("qwentts.cpp and ggml: MIT",),
+    files=(
+        ModelFile(
+            "libggml-base.so.0",
+            830184,
+            "bf716a4f7feb2c81821ef2913e43b76e128566342afb1d40cb8f1aff4e7665dd",
+            WheelMember(LIBQWEN_WHEEL, "qwentts_cpp_cpu/lib/libggml-base.so.0"),
+        ),
+        ModelFile(
+            "libggml-cpu.so.0",
+            952432,
+            "9e9d272399c910367369978a4ac648dd68730a1311188ae46dac7fc0b79202a3",
+            WheelMember(LIBQWEN_WHEEL, "qwentts_cpp_cpu/lib/libggml-cpu.so.0"),
+        ),
+        ModelFile(
+            "libggml.so.0",
+            47848,
+            "316ee61bc23beebf7ec458c075540a2b8933bb5625422a5703094a1da43a33af",
+            WheelMember(LIBQWEN_WHEEL, "qwentts_cpp_cpu/lib/libggml.so.0"),
+        ),
+        ModelFile(
+            "libqwen.so",
+            393616,
+            "dd345b1054eb6cee2c0b51ace0b647e3c2d41bebaa77101a304d54d146cb3bd7",
+            WheelMember(LIBQWEN_WHEEL, "qwentts_cpp_cpu/lib/libqwen.so"),
+        ),
+        ModelFile(
+            "LICENSE",
+            1073,
+            "442472a518bf71e371f2581aa0fcaf6ee2ef6854f78c340fdbe87c099950ea82",
+            WheelMember(
+                LIBQWEN_WHEEL, "realtimetts_qwen_native_cpu-0.4.2.dist-info/licenses/LICENSE"
+            ),
+        ),
+    ),
+)
+
 #: All sets, by name.
-CATALOGUE: Mapping[str, ModelSet] = {DEMO.name: DEMO}
+CATALOGUE: Mapping[str, ModelSet] = {each.name: each for each in (DEMO, LIBQWEN_CPU)}
 
 
 def find_set(name: str, catalogue: Mapping[str, ModelSet] = CATALOGUE) -> ModelSet:

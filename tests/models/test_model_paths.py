@@ -34,7 +34,7 @@ def test_the_catalogue_is_sound() -> None:
             if isinstance(file.origin, WheelMember):
                 wheel = file.origin.wheel
                 assert re.fullmatch(r"[0-9a-f]{64}", wheel.sha256)
-                assert wheel.filename.endswith("-py3-none-any.whl")
+                assert re.search(r"-py3-none-\w+\.whl$", wheel.filename)
                 assert wheel.requirement.startswith(f"{wheel.project}=={wheel.version} --hash=")
             else:
                 assert re.fullmatch(r"[0-9a-f]{40}", file.origin.revision)

