@@ -9,7 +9,7 @@ from typing import Any
 
 import trio
 
-from duet_trio.bench import abort, answer, hello, pace, turns
+from duet_trio.bench import abort, answer, boards, hello, pace, turns
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -42,6 +42,22 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     one.add_argument("--config", default="demo.toml", help="a file of config/")
     _finish(
         one, lambda args: hello.measure(hello.HelloOptions(args.boards, args.config)), hello.report
+    )
+
+    one = benches.add_parser("boards", help="how many boards a server keeps in step")
+    one.add_argument("--boards", type=int, nargs="+", default=[1, 8, 20, 50, 100], metavar="N")
+    one.add_argument(
+        "--within", type=float, nargs="+", default=[1.0, 20.0], metavar="S",
+        help="first questions of all boards fall within so many seconds",
+    )  # fmt: skip
+    one.add_argument("--seconds", type=float, default=60.0, help="of each run")
+    one.add_argument("--complexity", type=int, default=5, help="of the Opus encoder")
+    _finish(
+        one,
+        lambda args: boards.measure(
+            boards.BoardsOptions(args.boards, args.within, args.seconds, args.complexity)
+        ),
+        boards.report,
     )
 
     turns.add_arguments(benches.add_parser("turns", help="turns beside overlap, the same texts"))

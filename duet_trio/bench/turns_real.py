@@ -31,7 +31,7 @@ SETTINGS = (
     "llm.gpu=true",
     "tts.gpu=true",
     "llm.temperature=0",
-    "llm.max_tokens=110",
+    "llm.max_tokens=200",
     "llm.system_prompt=You are a story teller. You tell long stories in plain sentences.",
 )
 
