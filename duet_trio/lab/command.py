@@ -13,7 +13,7 @@ from duet_trio.faults.plan import load_plan
 from duet_trio.lab.cases import run_case, trace_lines
 from duet_trio.lab.matrix import MatrixReport, run_matrix
 from duet_trio.lab.scenario import Scenario, draw
-from duet_trio.lab.search import Report, coverage_table, run_scenario, search, shrink
+from duet_trio.lab.search import Report, coverage_table, run_scenario, run_seeds, search, shrink
 
 CASES = Path("config/faults")
 
@@ -33,6 +33,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     seek.add_argument("--seed", type=int, help="only this one; a failure is shrunk and shown")
     seek.add_argument("--scenario", type=Path, help="replay a scenario (JSON), as shown")
     seek.add_argument("--processes", type=int, default=0, help="default: one per CPU, at most 4")
+    seek.add_argument("--first", action="store_true", help="stop at the first failure")
     seek.add_argument("--coverage", action="store_true", help="phases x triggers that were met")
     seek.add_argument("--json", action="store_true", help="print one JSON object")
     seek.set_defaults(func=_search)
@@ -83,7 +84,11 @@ def _search(args: argparse.Namespace) -> int:
     first, colon, last = args.seeds.partition(":")
     if not (colon and first.isdigit() and last.isdigit() and int(first) < int(last)):
         raise UsageError(f"--seeds {args.seeds}: write FROM:TO, for example 0:1500")
-    report = search(range(int(first), int(last)), processes=args.processes, tell=_tell)
+    seeds = range(int(first), int(last))
+    if args.first:
+        report = run_seeds(seeds, first_failure=True)
+    else:
+        report = search(seeds, processes=args.processes, tell=_tell)
     return _report(args, report)
 
 

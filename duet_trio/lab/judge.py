@@ -17,6 +17,9 @@ UNSPOKEN = frozenset({"short", "empty", "endless", "late", "deaf"})
 #: What a session adds to an answer that was interrupted, when it is told to the writer.
 INTERRUPTED = " …"
 LONGEST_WORD = 14
+FRAME_MS = 1000 * FRAME_S
+#: A packet that was there so long before it was needed has no reason to be late.
+REASON_S = 0.4
 
 
 class Answer:
@@ -24,6 +27,9 @@ class Answer:
 
     def __init__(self, generation: int, board: str) -> None:
         self.generation = generation
+        self.ready: list[float] = []  # when the PCM of each packet was there
+        self._piece = -1
+        self._rest_ms = 0.0
         self.board = board
         self.question = ""
         self.session = 0
@@ -33,6 +39,21 @@ class Answer:
         self.ends: list[Event] = []
         self.aborted_at: float | None = None
         self.connection_lost = False
+
+    def pcm(self, event: Event) -> None:
+        """Note a block of speech: which packets it completes."""
+        if event["piece"] != self._piece:
+            self._end_piece(event["t"])
+            self._piece = event["piece"]
+        self._rest_ms += event["audio_ms"]
+        while self._rest_ms >= FRAME_MS:
+            self._rest_ms -= FRAME_MS
+            self.ready.append(event["t"])
+
+    def _end_piece(self, at: float) -> None:
+        if self._rest_ms > FRAME_MS / 100:
+            self.ready.append(at)
+        self._rest_ms = 0.0
 
     @property
     def text(self) -> str:
@@ -77,6 +98,8 @@ def _note(answer: Answer, name: str, event: Event) -> None:
     match name:
         case "sent":
             answer.sent.append(event)
+        case "pcm":
+            answer.pcm(event)
         case "piece":
             answer.pieces.append(event["text"])
         case "fault":
@@ -131,6 +154,29 @@ def judge_pace(
             ahead = round((plays_until - at) / FRAME_S - 1e-6, 6)
             if ahead > lead + slack:
                 yield f"answer {answer.generation}: packet {index} is {ahead:.2f} ahead"
+                break
+
+
+def judge_lateness(answers: Mapping[int, Answer], puppet: Puppet, slow_s: float) -> Iterator[str]:
+    """A board never runs dry while the server has its sound.
+
+    Not judged: answers with injected faults, and connections too slow for speech.
+    """
+    if slow_s > FRAME_S - 0.005:
+        return
+    mine = {a.generation % TONES: a for a in answers.values() if a.board == puppet.device_id}
+    for part in puppet.parts:
+        answer = mine.get(part.generation) if part.generation is not None else None
+        if answer is None or answer.effects:
+            continue
+        for index in range(1, min(len(part.packets), len(answer.ready))):
+            dry_at = part.played_at[index - 1]
+            late_s = part.packets[index][0] - dry_at
+            if late_s > 0.001 and answer.ready[index] < dry_at - REASON_S:
+                yield (
+                    f"answer {answer.generation}: packet {index} was {late_s:.3f} s late, though"
+                    f" its sound had been there for {dry_at - answer.ready[index]:.1f} s"
+                )
                 break
 
 

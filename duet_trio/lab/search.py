@@ -27,6 +27,7 @@ from duet_trio.engines.in_process import InProcessCarrier
 from duet_trio.lab.judge import (
     answers_of,
     judge_heard,
+    judge_lateness,
     judge_pace,
     judge_prompts,
     judge_trace,
@@ -259,6 +260,7 @@ class Run:
                 puppet.complaints,
                 judge_heard(answers, puppet, CHARACTERS_PER_PACKET, exact=exact),
                 _late_stop(puppet, exact=exact),
+                [] if slow_socket else judge_lateness(answers, puppet, puppet.slow_s),
             ):
                 self._complain(f"{puppet.device_id}: {complaint}")
             outcome.worst_stop_s = max(outcome.worst_stop_s, puppet.worst_stop_s)
