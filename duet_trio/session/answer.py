@@ -90,7 +90,7 @@ class Answer:
         pacer = services.config.pacer
         self._budget = Budget(services.estimates)
         self._text_complete = False
-        self.line = SpeechLine(services.make_encoder())
+        self.line = SpeechLine(services.make_encoder(), services.encode_turns)
         self.pacer = Pacer(
             self.line,
             outbox,

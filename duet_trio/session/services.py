@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from duet_trio.config import Config
 from duet_trio.engines.admission import Admission
 from duet_trio.engines.contracts import Asr, Llm, Tts, TurnGate
 from duet_trio.events import Recorder
+from duet_trio.session.encode_turns import EncodeTurns
 from duet_trio.session.speech_line import PacketEncoder
 from duet_trio.speech.budget import Estimates
 
@@ -48,3 +49,4 @@ class Services:
     generations: Iterator[int]
     detector: VoiceDetector
     make_encoder: Callable[[], PacketEncoder]
+    encode_turns: EncodeTurns = field(default_factory=EncodeTurns)

@@ -18,6 +18,7 @@ from typing import Protocol
 import trio
 
 from duet_trio.engines.contracts import SPEECH_RATE_HZ
+from duet_trio.session.encode_turns import EncodeTurns
 from duet_trio.speech.pcm import TailHolder
 
 BYTES_PER_S = 2 * SPEECH_RATE_HZ
@@ -75,8 +76,12 @@ class _Work:
 class SpeechLine:
     """PCM in (synchronously), packets out; one per answer."""
 
-    def __init__(self, encoder: PacketEncoder, *, tail_ms: int = 200) -> None:
+    def __init__(
+        self, encoder: PacketEncoder, turns: EncodeTurns | None = None, *, tail_ms: int = 200
+    ) -> None:
+        """``turns`` are those of all answers together; without any the line is alone."""
         self._encoder = encoder
+        self._turns = turns if turns is not None else EncodeTurns()
         self._tail_ms = tail_ms
         self._works: deque[_Work] = deque()
         self._finished = False
@@ -155,7 +160,7 @@ class SpeechLine:
         return packet
 
     async def encode(self) -> None:
-        """Turn PCM into packets until `finish`; a checkpoint after every packet."""
+        """Turn PCM into packets until `finish`; a checkpoint before every packet."""
         while True:
             while not self._works:
                 if self._finished:
@@ -184,12 +189,16 @@ class SpeechLine:
                 await self._wait()
                 continue
             while len(rest) >= size and not work.dropped:
-                self._put(self._encoder.encode(bytes(rest[:size])), work.piece)
-                del rest[:size]
-                await trio.lowlevel.checkpoint()
+                async with self._turns.turn(self._stored):
+                    if not work.dropped:  # meanwhile
+                        self._put(self._encoder.encode(bytes(rest[:size])), work.piece)
+                        del rest[:size]
             if last:
                 work.piece.ended = True
                 return
+
+    def _stored(self) -> int:
+        return len(self._packets)
 
     def _put(self, opus: bytes, piece: SpokenPiece) -> None:
         if not piece.packets:

@@ -1,0 +1,71 @@
+"""One packet is encoded at a time, for whoever has the least in store.
+
+Theory of operation. trio runs every runnable task once before it looks at the clock again. With
+a hundred answers whose voices are far ahead, a hundred encoders are runnable, and a packet that
+falls due waits for all of them: 0.1 to 0.3 ms each, measured as a p99 of 47 ms. Here only one
+encoder is runnable at a time, so a due packet waits for one. Under load the answer with the
+fewest packets in store goes first: a first packet never waits for another answer's tenth second.
+
+(Rejected: a thread per call. The hand-over costs as much as the encoding, and the loop's own
+work, not the encoder's, fills the core.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import trio
+
+
+@dataclass(eq=False, slots=True)
+class _Waiting:
+    stored: Callable[[], int]
+    granted: trio.Event = field(default_factory=trio.Event)
+
+
+class EncodeTurns:
+    """Shared by all answers of a server."""
+
+    def __init__(self) -> None:
+        self._busy = False
+        self._waiting: list[_Waiting] = []
+
+    @asynccontextmanager
+    async def turn(self, stored: Callable[[], int]) -> AsyncIterator[None]:
+        """Wait for the turn (a checkpoint). ``stored``: packets that this answer has in store.
+
+        Nothing may be awaited inside. A cancel leaves nothing behind.
+        """
+        if self._busy or self._waiting:
+            await self._wait(_Waiting(stored))
+        else:
+            self._busy = True
+            try:
+                await trio.lowlevel.checkpoint()
+            except BaseException:
+                self._pass_on()
+                raise
+        try:
+            yield
+        finally:
+            self._pass_on()
+
+    async def _wait(self, waiting: _Waiting) -> None:
+        self._waiting.append(waiting)
+        try:
+            await waiting.granted.wait()
+        except BaseException:
+            if waiting.granted.is_set():
+                self._pass_on()
+            else:
+                self._waiting.remove(waiting)
+            raise
+
+    def _pass_on(self) -> None:
+        self._busy = bool(self._waiting)
+        if self._waiting:
+            chosen = min(self._waiting, key=lambda one: one.stored())  # the first of equals
+            self._waiting.remove(chosen)
+            chosen.granted.set()
