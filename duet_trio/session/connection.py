@@ -31,7 +31,7 @@ from duet_trio.speech.guards import is_echo, why_no_turn
 from duet_trio.speech.history import History
 from duet_trio.speech.pcm import level_dbfs
 from duet_trio.wire import board_events as events
-from duet_trio.wire.board_state import BoardProtocol
+from duet_trio.wire.board_state import MAX_BURST_MS, BoardProtocol
 from duet_trio.wire.framing import unpack
 from duet_trio.wire.handshake import Handshake
 from duet_trio.wire.messages import Alert, Pong, ServerHello, TtsStop
@@ -252,7 +252,7 @@ class BoardSession:
 
     def _is_turn(self, heard: Heard) -> bool:
         transcript, speech = heard.transcript, heard.speech
-        refusal = why_no_turn(
+        refusal = self._too_early() or why_no_turn(
             transcript.text,
             speech_ms=speech.speech_ms,
             level_dbfs=level_dbfs(speech.pcm),
@@ -274,6 +274,17 @@ class BoardSession:
             refused=refusal or "",
         )
         return refusal is None
+
+    def _too_early(self) -> str | None:
+        """A board that is still connecting ignores an answer: its wake word is on its way.
+
+        Clients that never say that they listen, and just stream, are heard after some seconds.
+        """
+        if self.protocol.may_speak:
+            return None
+        streamed_ms = self.listener.statistics.packets * self.protocol.uplink_frame_ms
+        early = not self.protocol.greeted or streamed_ms <= MAX_BURST_MS
+        return "before the board listens" if early else None
 
     def _on_asr_failure(self, error: EngineError) -> None:
         self.outbox.control(Alert("error", error.reason, "sad"))

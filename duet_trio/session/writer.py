@@ -39,6 +39,7 @@ class Writer:
         self._version = version
         self._deadline_s = deadline_s
         self._on_sent = on_sent
+        self._stamp_ms = 0
         self.last_sent = trio.current_time()
 
     async def run(self) -> None:
@@ -49,9 +50,10 @@ class Writer:
         while True:
             item = await self._outbox.take()
             if isinstance(item, Frame):
-                # The stamp lets a board with server-side echo cancellation name what it played.
-                stamp_ms = max(1, int(item.due * 1000)) & 0xFFFFFFFF
-                await self._send_whole(pack(self._version(), item.opus, stamp_ms))
+                # The stamp lets a board with server-side echo cancellation name what it played:
+                # no two packets have the same one, though the lead is due at once.
+                self._stamp_ms = max(self._stamp_ms + 1, int(item.due * 1000))
+                await self._send_whole(pack(self._version(), item.opus, self._stamp_ms))
                 item.on_sent(item.sequence, self.last_sent)
                 self._recorder.emit(
                     "sent",
