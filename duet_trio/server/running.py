@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -44,8 +45,19 @@ async def serve(config: Config) -> int:
             say_where(addresses)
             print("loading engines …", flush=True)
             if await until_ready(server):
+                spare_what_stays()
                 print("ready", flush=True)
         return over(server)
+
+
+def spare_what_stays() -> None:
+    """Take what has been loaded out of the garbage collector's rounds.
+
+    A full round over it holds everything up for 50 to 70 ms, which 100 boards bring about every
+    dozen seconds (measured); what they allocate themselves is a tenth of that.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 async def until_ready(server: Server) -> bool:
