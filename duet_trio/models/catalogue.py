@@ -1,12 +1,18 @@
 """The catalogue: every model file we know, with its size, its hash and where it comes from.
 
 A new set is an entry in `CATALOGUE`; a new kind of place is an origin class here and a
-fetcher in `duet_trio.models.pull`. Sizes and hashes were computed from the published files;
-a file that differs by one bit is refused, whoever serves it.
+fetcher in `duet_trio.models.pull`. Sizes and hashes of what comes in wheels were computed from the
+published files; a file that differs by one bit is refused, whoever serves it.
+
+**Hub files have not been fetched by us**: no hub could be reached where this was written. Their
+repositories, names, revisions, sizes and hashes are those that independent public projects state
+alike (August to November 2026). Where only one of them states a hash, none is pinned here: the
+hub's own is checked when the file comes, and kept in the set's lock file.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -18,13 +24,17 @@ Kind = Literal["asr", "llm", "tts"]
 
 @dataclass(frozen=True, slots=True)
 class Wheel:
-    """A wheel on the package index; it is downloaded, never installed."""
+    """A wheel on the package index; it is downloaded, never installed.
+
+    ``system`` is ``sys.platform`` where it is for one system only; elsewhere it is left out.
+    """
 
     project: str
     version: str
     filename: str
     size: int
     sha256: str
+    system: str = ""
 
     @property
     def requirement(self) -> str:
@@ -51,12 +61,26 @@ class HubFile:
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:
-    """One file of a set. ``path`` is relative to the set's folder, with ``/``."""
+    """One file of a set. ``path`` is relative to the set's folder, with ``/``.
+
+    ``sha256`` is empty where it is not pinned; ``size`` is then what is expected, for plans.
+    """
 
     path: str
     size: int
     sha256: str
     origin: WheelMember | HubFile
+
+    @property
+    def pinned(self) -> bool:
+        """Is the content fixed here? If not, by the hub and then by the lock file."""
+        return bool(self.sha256)
+
+    @property
+    def for_this_system(self) -> bool:
+        """False for libraries that were built for another one."""
+        origin = self.origin
+        return not isinstance(origin, WheelMember) or origin.wheel.system in ("", sys.platform)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +127,16 @@ LIBQWEN_WHEEL = Wheel(
     filename="realtimetts_qwen_native_cpu-0.4.2-py3-none-manylinux_2_35_x86_64.whl",
     size=907318,
     sha256="eb04e35d2961a585abdadf9dc3d164a8f265d32bd49ccd38d46b4c07ca294e84",
+    system="linux",
+)
+#: The same for NVIDIA cards: CUDA 12.8, Turing to Blackwell; needs libcudart and libcublas 12.
+_LIBQWEN_CUDA = Wheel(
+    project="realtimetts-qwen-native",
+    version="0.2.0",
+    filename="realtimetts_qwen_native-0.2.0-1cu128-py3-none-manylinux_2_35_x86_64.whl",
+    size=94628970,
+    sha256="765e837cd479f9efdbec01beafb804311dc99391aa4641d0850572fabedfb8da",
+    system="linux",
 )
 
 DEMO = ModelSet(
@@ -217,8 +251,114 @@ LIBQWEN_CPU = ModelSet(
     ),
 )
 
+_GEMMA = HubFile(
+    "google/gemma-4-E4B-it-qat-q4_0-gguf",
+    "4b4a2c1d584be7264f87aac328a1bc739ce81b6c",
+    "gemma-4-E4B_q4_0-it.gguf",
+)
+_QWEN = ("Serveurperso/Qwen3-TTS-GGUF", "e0f336a048a3de02b29b8ad92969217d9ecffe3e")
+_WHISPER_SMALL = ("Systran/faster-whisper-small", "536b0662742c02347bc0e980a01041f333bce120")
+
+LAPTOP_8GB = ModelSet(
+    name="laptop-8gb",
+    summary="Gemma 4 E4B, Qwen3-TTS 1.7B with libqwen for CUDA, whisper small: for an 8 GB card",
+    licences=(
+        "Gemma 4: Apache-2.0 (by its repository's card, as others report it)",
+        "Qwen3-TTS: Apache-2.0; qwentts.cpp and ggml: MIT; libgomp: GPL with the GCC exception",
+        "whisper small for CTranslate2: MIT",
+        "names, revisions and hashes of the hub's files are as other projects state them; they "
+        "were not fetched by us",
+    ),
+    files=(
+        ModelFile(
+            "gemma-4-E4B_q4_0-it.gguf",
+            5154941280,
+            "676c35070db6dbe52f93e9c864ee0fba4eddea94b9c875d9cb10daff453fbaee",
+            _GEMMA,
+        ),
+        ModelFile(
+            "qwen-talker-1.7b-base-Q4_K_M.gguf",
+            1219245248,
+            "",  # stated by one project only
+            HubFile(*_QWEN, "qwen-talker-1.7b-base-Q4_K_M.gguf"),
+        ),
+        ModelFile(
+            "qwen-tokenizer-12hz-Q8_0.gguf",
+            291150624,
+            "1883beeed99348fc35e23dd225e9082f93f6f8c109330a33d935baa8acdbfd94",
+            HubFile(*_QWEN, "qwen-tokenizer-12hz-Q8_0.gguf"),
+        ),
+        ModelFile(
+            "whisper-small/config.json",
+            2370,
+            "b55496ac7940a7ae47d2c01eab40edfd8701feec1229d9cce3b40014383fb828",
+            HubFile(*_WHISPER_SMALL, "config.json"),
+        ),
+        ModelFile(
+            "whisper-small/model.bin",
+            483546902,
+            "3e305921506d8872816023e4c273e75d2419fb89b24da97b4fe7bce14170d671",
+            HubFile(*_WHISPER_SMALL, "model.bin"),
+        ),
+        ModelFile(
+            "whisper-small/tokenizer.json",
+            2203239,
+            "fb7b63191e9bb045082c79fd742a3106a12c99513ab30df4a0d47fa6cb6fd0ab",
+            HubFile(*_WHISPER_SMALL, "tokenizer.json"),
+        ),
+        ModelFile(
+            "whisper-small/vocabulary.txt",
+            459861,
+            "34ce3fe1c5041027b3f8d42912270993f986dbc4bb34cf27f951e34a1e453913",
+            HubFile(*_WHISPER_SMALL, "vocabulary.txt"),
+        ),
+        ModelFile(
+            "libqwen/libggml-base.so.0",
+            915305,
+            "a81b5a8eccdcfbc84a8cd1c2b940afcf754960abc91fbdbf79b700ce7671629a",
+            WheelMember(_LIBQWEN_CUDA, "qwentts_cpp/lib/libggml-base.so.0"),
+        ),
+        ModelFile(
+            "libqwen/libggml-cpu.so.0",
+            1026705,
+            "31dfd73fff9dd1ce82e9dc416ff73f2f83e64bae4c356c0a59af0f0eca1e700e",
+            WheelMember(_LIBQWEN_CUDA, "qwentts_cpp/lib/libggml-cpu.so.0"),
+        ),
+        ModelFile(
+            "libqwen/libggml-cuda.so.0",
+            112726625,
+            "6f47539f8b9bcf6278550afbe96fe3c64ba345d55e080b1c78a989aa2e8c2879",
+            WheelMember(_LIBQWEN_CUDA, "qwentts_cpp/lib/libggml-cuda.so.0"),
+        ),
+        ModelFile(
+            "libqwen/libggml.so.0",
+            54633,
+            "7cd3e800a58350d2bd59c564afc1ef9735df6cdf29e1b1713c343fa3a2320014",
+            WheelMember(_LIBQWEN_CUDA, "qwentts_cpp/lib/libggml.so.0"),
+        ),
+        ModelFile(
+            "libqwen/libgomp-d46f9225.so.1.0.0",
+            318793,
+            "d3d9bdc6df37946215936ced478ee8892e10a8d9805f6fc18faeb7c4643d3575",
+            WheelMember(_LIBQWEN_CUDA, "realtimetts_qwen_native.libs/libgomp-d46f9225.so.1.0.0"),
+        ),
+        ModelFile(
+            "libqwen/libqwen.so",
+            382833,
+            "07dc91c0de2ca1bb46b4c0ea2b0621891d9f41ec4d087e30fa0b2392ff43a154",
+            WheelMember(_LIBQWEN_CUDA, "qwentts_cpp/lib/libqwen.so"),
+        ),
+        ModelFile(
+            "libqwen/LICENSE",
+            1073,
+            "442472a518bf71e371f2581aa0fcaf6ee2ef6854f78c340fdbe87c099950ea82",
+            WheelMember(_LIBQWEN_CUDA, "realtimetts_qwen_native-0.2.0.dist-info/licenses/LICENSE"),
+        ),
+    ),
+)
+
 #: All sets, by name.
-CATALOGUE: Mapping[str, ModelSet] = {each.name: each for each in (DEMO, LIBQWEN_CPU)}
+CATALOGUE: Mapping[str, ModelSet] = {each.name: each for each in (DEMO, LIBQWEN_CPU, LAPTOP_8GB)}
 
 
 def find_set(name: str, catalogue: Mapping[str, ModelSet] = CATALOGUE) -> ModelSet:

