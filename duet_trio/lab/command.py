@@ -12,6 +12,7 @@ from duet_trio.errors import ConfigError, UsageError
 from duet_trio.faults.plan import load_plan
 from duet_trio.lab.cases import run_case, trace_lines
 from duet_trio.lab.matrix import MatrixReport, run_matrix
+from duet_trio.lab.real import run_real_cells
 from duet_trio.lab.scenario import Scenario, draw
 from duet_trio.lab.search import Report, coverage_table, run_scenario, run_seeds, search, shrink
 
@@ -25,6 +26,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     run = kinds.add_parser("run", help="run named cases, or the whole matrix")
     run.add_argument("plans", nargs="*", type=Path, help=f"plans (TOML); none: all in {CASES}")
     run.add_argument("--matrix", action="store_true", help="engines x effects x phases x triggers")
+    run.add_argument("--real", action="store_true", help="chosen cells, real workers and sockets")
     run.add_argument("--json", action="store_true", help="print one JSON object")
     run.add_argument("--quiet", action="store_true", help="no traces, only the outcome")
     run.set_defaults(func=_run)
@@ -42,6 +44,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def _run(args: argparse.Namespace) -> int:
     if args.matrix:
         return _matrix(args, run_matrix())
+    if args.real:
+        return _matrix(args, MatrixReport(run_real_cells()))
     plans = args.plans or sorted(CASES.glob("*.toml"))
     if not plans:
         raise UsageError(f"{CASES}: no plans there; give the path of one")

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, get_args
@@ -142,10 +143,16 @@ def _triggers(where: str) -> Sequence[str]:
 
 def run_cell(cell: Cell) -> CellResult:
     """Run one cell in a trio of its own."""
-    return trio.run(_Play(cell).run, clock=trio.testing.MockClock(autojump_threshold=0))
+    return trio.run(Play(cell).run, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
-def _config(*, barge_in: bool) -> Config:
+def cell_config(
+    *,
+    barge_in: bool = False,
+    seconds_per_character: float = SECONDS_PER_CHARACTER,
+    more: Sequence[str] = (),
+) -> Config:
+    """Scripted engines, LLM and TTS taking turns; ``more``: settings over these."""
     stories = ", ".join(f'"{story}"' for story in STORIES)
     return load(
         None,
@@ -156,9 +163,10 @@ def _config(*, barge_in: bool) -> Config:
             f"llm.script=[{stories}]",
             "llm.hold_tokens=12",  # so that an answer has several stays of the writer
             'asr.script=["tell me a story"]',
-            f"tts.seconds_per_character={SECONDS_PER_CHARACTER}",
+            f"tts.seconds_per_character={seconds_per_character}",
             f"voice.barge_in={str(barge_in).lower()}",
             "pacer.complexity=0",
+            *more,
         ],
     )
 
@@ -174,8 +182,10 @@ class OpusEars:
         return generation_of(self._decoder.decode(packet))
 
 
-class _Play:
-    """One cell while it runs."""
+class Play:
+    """One cell while it runs; subclasses run it elsewhere than on the mock clock."""
+
+    characters_per_packet = CHARACTERS_PER_PACKET
 
     def __init__(self, cell: Cell) -> None:
         self._cell = cell
@@ -186,11 +196,7 @@ class _Play:
     async def run(self) -> CellResult:
         """Question, fault, trigger, next question, judgement."""
         cell = self._cell
-        async with open_lab(
-            _config(barge_in=cell.trigger == "barge-in"),
-            plan=Plan(seed=1, fault=self._faults()),
-            carriers=self._carrier,
-        ) as lab:
+        async with self._open() as lab:
             mode = "realtime" if cell.trigger == "barge-in" else "auto"
             puppet = Puppet("02:00:00:00:00:01", lab.host, OpusEars(), mode=mode)  # type: ignore[arg-type]
             puppet.connect()
@@ -205,21 +211,27 @@ class _Play:
             self._judge(lab, puppet)
         return self._result
 
-    def _faults(self) -> tuple[Fault, ...]:
+    def _open(self) -> AbstractAsyncContextManager[Lab]:
+        return open_lab(
+            cell_config(barge_in=self._cell.trigger == "barge-in"),
+            plan=self._plan(),
+            carriers=self._carrier,
+        )
+
+    def _harm(self, lab: Lab) -> None:
+        """Do to a worker what the kernel could do at any moment."""
+        self._carriers[self._cell.engine].harm(self._cell.effect)  # type: ignore[arg-type]
+
+    def _plan(self) -> Plan:
         cell = self._cell
         if not cell.seam:
-            return ()
+            return Plan()
         generation = None if cell.engine == "asr" else 1
         value = 1.0 if cell.effect == "late" else 0.0
-        return (
-            Fault(
-                seam=cell.seam,
-                effect=cell.effect,
-                generation=generation,
-                nth=cell.nth,
-                value=value,
-            ),
+        fault = Fault(
+            seam=cell.seam, effect=cell.effect, generation=generation, nth=cell.nth, value=value
         )
+        return Plan(seed=1, fault=(fault,))
 
     def _carrier(self, kind: EngineKind, settings: dict[str, Any]) -> Carrier:
         carrier = BreakableCarrier(kind, settings, load_time_s=LOAD_S, slots=1)
@@ -237,7 +249,7 @@ class _Play:
         if not cell.seam:
             await self._until(lambda: self._phase_is_here(lab))
             lab.recorder.emit("fault", seam=f"{cell.engine}.worker", effect=cell.effect)
-            self._carriers[cell.engine].harm(cell.effect)  # type: ignore[arg-type]
+            self._harm(lab)
         self._result.fired = await self._until(lambda: bool(lab.recorder.select("fault")))
 
     def _phase_is_here(self, lab: Lab) -> bool:
@@ -333,7 +345,7 @@ class _Play:
             found.append("no answer at all")
         else:
             found += judge_whole(
-                self._last(answers), puppet.parts[-1], STORIES, CHARACTERS_PER_PACKET
+                self._last(answers), puppet.parts[-1], STORIES, self.characters_per_packet
             )
         result.complaints += found
 
