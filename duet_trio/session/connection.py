@@ -235,7 +235,7 @@ class BoardSession:
 
     def _ask(self, question: Question) -> None:
         self.conversation.ask(question)
-        self.listener.gate.close()  # last: the end of an older answer would open it
+        self.listener.mute()  # last: the end of an older answer would open the gate
 
     def _on_heard(self, heard: Sequence[Heard]) -> None:
         """A whole turn: what is speech in it becomes one question."""
@@ -291,7 +291,11 @@ class BoardSession:
         self.outbox.control(TtsStop())
 
     def _on_quiet(self, playback_end: float) -> None:
-        if self._listener is not None:
+        if self._listener is None:
+            return
+        if math.isinf(playback_end):
+            self._listener.mute()
+        else:
             self._listener.gate.open_after(playback_end)
 
     async def _watch_silence(self) -> None:

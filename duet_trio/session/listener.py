@@ -151,6 +151,13 @@ class Listener:
         self._recognition.drop()
         self._fresh()
 
+    def mute(self) -> None:
+        """An answer begins: what is half heard is no question any more. Synchronous."""
+        self.gate.close()
+        self._was_gated = True
+        self._key_down = False
+        self._endpointer.reset()
+
     def sent(self, opus: bytes) -> None:
         """A packet of ours has left for the board: it may come back as an echo."""
         self._interruption.sent(opus)

@@ -81,38 +81,36 @@ async def test_rule_03_both_ways_in_the_announced_framing(
     autojump_clock: object, version: int
 ) -> None:
     headers = [("Device-Id", "02:00:00:00:00:02"), ("Protocol-Version", str(version))]
-    async with open_lab(scripted()) as lab:
-        async with meeting(lab, headers=headers, version=version) as peer:
-            await peer.listen()
-            await peer.speak(quiet(0.3) + loud(0.8) + quiet(1.0))
-            assert await peer.recognised() == ["hello"]
-            await peer.stopped()
-            assert len(peer.packets()) > 50
-            framed = [data for _at, data in peer.log if isinstance(data, bytes)]
-            stamps = [unpack(version, data).timestamp_ms for data in framed]
-            if version == 2:
-                assert all(stamps)
-                assert all(before < after for before, after in itertools.pairwise(stamps))
-            else:
-                assert not any(stamps)
+    async with open_lab(scripted()) as lab, meeting(lab, headers=headers, version=version) as peer:
+        await peer.listen()
+        await peer.speak(quiet(0.3) + loud(0.8) + quiet(1.0))
+        assert await peer.recognised() == ["hello"]
+        await peer.stopped()
+        assert len(peer.packets()) > 50
+        framed = [data for _at, data in peer.log if isinstance(data, bytes)]
+        stamps = [unpack(version, data).timestamp_ms for data in framed]
+        if version == 2:
+            assert all(stamps)
+            assert all(before < after for before, after in itertools.pairwise(stamps))
+        else:
+            assert not any(stamps)
 
 
 async def test_rule_03_stamps_that_come_back_tell_how_long_the_loop_is(
     autojump_clock: object,
 ) -> None:
     headers = [("Device-Id", "02:00:00:00:00:02"), ("Protocol-Version", "2")]
-    async with open_lab(scripted()) as lab:
-        async with meeting(lab, headers=headers, version=2) as peer:
-            await peer.listen("realtime")
-            await ask(peer)
-            await peer.until(peer.packets)
-            (framed,) = [data for _at, data in peer.log if isinstance(data, bytes)][:1]
-            stamp = framed[8:12]
-            await trio.sleep(0.25)
-            await peer.raw(b"\0\2\0\0\0\0\0\0" + stamp + b"\0\0\0\0")
-            await trio.testing.wait_all_tasks_blocked()
-            (session,) = lab.boards.sessions.values()
-            assert session.listener.statistics.loop_ms == pytest.approx(250, abs=5)
+    async with open_lab(scripted()) as lab, meeting(lab, headers=headers, version=2) as peer:
+        await peer.listen("realtime")
+        await ask(peer)
+        await peer.until(peer.packets)
+        (framed,) = [data for _at, data in peer.log if isinstance(data, bytes)][:1]
+        stamp = framed[8:12]
+        await trio.sleep(0.25)
+        await peer.raw(b"\0\2\0\0\0\0\0\0" + stamp + b"\0\0\0\0")
+        await trio.testing.wait_all_tasks_blocked()
+        (session,) = lab.boards.sessions.values()
+        assert session.listener.statistics.loop_ms == pytest.approx(250, abs=5)
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
@@ -120,16 +118,15 @@ async def test_rule_03_bad_packets_never_end_the_session(
     autojump_clock: object, version: int
 ) -> None:
     headers = [("Device-Id", "02:00:00:00:00:02"), ("Protocol-Version", str(version))]
-    async with open_lab(scripted()) as lab:
-        async with meeting(lab, headers=headers, version=version) as peer:
-            await peer.listen()
-            for data in (b"\0", b"\0\2\0\0", b"\0\0\xff\xff" + bytes(9), b"\x07" * 16, bytes(5000)):
-                await peer.raw(data)
-            await peer.raw(b"\0\2" + bytes(10) + b"\xff\xff\xff\xff" + bytes(40))
-            await peer.speak(loud(0.8) + quiet(1.0))
-            assert await peer.recognised() == ["hello"]
-            await peer.stopped()
-            assert peer.closed is None
+    async with open_lab(scripted()) as lab, meeting(lab, headers=headers, version=version) as peer:
+        await peer.listen()
+        for data in (b"\0", b"\0\2\0\0", b"\0\0\xff\xff" + bytes(9), b"\x07" * 16, bytes(5000)):
+            await peer.raw(data)
+        await peer.raw(b"\0\2" + bytes(10) + b"\xff\xff\xff\xff" + bytes(40))
+        await peer.speak(loud(0.8) + quiet(1.0))
+        assert await peer.recognised() == ["hello"]
+        await peer.stopped()
+        assert peer.closed is None
 
 
 # --- 4: uplink at any time ------------------------------------------------------------------
@@ -224,15 +221,17 @@ async def test_rule_05_auto_and_realtime_end_by_silence_with_pre_roll(
     autojump_clock: object, mode: str
 ) -> None:
     ears = Ears()
-    async with open_lab(scripted("vad.speculate_ms=0"), wrap=ears.wrap) as lab:
-        async with meeting(lab) as peer:
-            await peer.listen(mode)
-            begun = trio.current_time()
-            await peer.speak(quiet(1.0) + loud(1.0) + quiet(0.9))
-            await peer.recognised()
-            # 600 ms of silence, the packet that holds its end, and the scripted recogniser.
-            assert peer.times("stt")[0] - begun == pytest.approx(2.6 + 0.06, abs=0.08)
-            assert ears.seconds() == [pytest.approx(0.5 + 1.0 + 0.6, abs=0.07)]
+    async with (
+        open_lab(scripted("vad.speculate_ms=0"), wrap=ears.wrap) as lab,
+        meeting(lab) as peer,
+    ):
+        await peer.listen(mode)
+        begun = trio.current_time()
+        await peer.speak(quiet(1.0) + loud(1.0) + quiet(0.9))
+        await peer.recognised()
+        # 600 ms of silence, the packet that holds its end, and the scripted recogniser.
+        assert peer.times("stt")[0] - begun == pytest.approx(2.6 + 0.06, abs=0.08)
+        assert ears.seconds() == [pytest.approx(0.5 + 1.0 + 0.6, abs=0.07)]
 
 
 async def test_rule_05_manual_ends_by_listen_stop_only(autojump_clock: object) -> None:
@@ -277,19 +276,19 @@ async def test_rule_06_every_turn_ends_with_one_stop(
     autojump_clock: object, path: str, scheduler_seed: int
 ) -> None:
     assignments, faults = PATHS[path]
-    async with open_lab(scripted(*assignments), plan=Plan(fault=tuple(faults))) as lab:
-        async with meeting(lab) as peer:
-            await peer.listen()
-            await ask(peer)
-            await peer.stopped()
-            await trio.sleep(5)
-            states = [message["state"] for message in peer.messages("tts")]
-            assert states.count("start") == states.count("stop") == 1
-            assert states[-1] == "stop"
-            last = (
-                max(at for at, item in peer.log if isinstance(item, bytes)) if peer.packets() else 0
-            )
-            assert peer.times("tts", "stop")[0] >= last
+    async with (
+        open_lab(scripted(*assignments), plan=Plan(fault=tuple(faults))) as lab,
+        meeting(lab) as peer,
+    ):
+        await peer.listen()
+        await ask(peer)
+        await peer.stopped()
+        await trio.sleep(5)
+        states = [message["state"] for message in peer.messages("tts")]
+        assert states.count("start") == states.count("stop") == 1
+        assert states[-1] == "stop"
+        last = max(at for at, item in peer.log if isinstance(item, bytes)) if peer.packets() else 0
+        assert peer.times("tts", "stop")[0] >= last
 
 
 @pytest.mark.parametrize("after_s", [0.0, 0.01, 0.2, 0.5, 2.0, 60.0])
@@ -317,14 +316,16 @@ async def test_rule_06_every_abort_is_answered_by_stop_at_once(
 
 
 async def test_rule_07_start_goes_out_well_before_the_first_audio(autojump_clock: object) -> None:
-    async with open_lab(scripted("tts.first_audio_s=0", "llm.tokens_per_s=2000")) as lab:
-        async with meeting(lab) as peer:
-            await peer.listen()
-            await ask(peer)
-            await peer.stopped()
-            kinds = [m["type"] + m.get("state", "") for _at, m in peer.log if isinstance(m, dict)]
-            assert kinds[1:4] == ["stt", "ttsstart", "ttssentence_start"]
-            assert 0.1 <= peer.packets()[0][0] - peer.times("tts", "start")[0] <= 0.2
+    async with (
+        open_lab(scripted("tts.first_audio_s=0", "llm.tokens_per_s=2000")) as lab,
+        meeting(lab) as peer,
+    ):
+        await peer.listen()
+        await ask(peer)
+        await peer.stopped()
+        kinds = [m["type"] + m.get("state", "") for _at, m in peer.log if isinstance(m, dict)]
+        assert kinds[1:4] == ["stt", "ttsstart", "ttssentence_start"]
+        assert 0.1 <= peer.packets()[0][0] - peer.times("tts", "start")[0] <= 0.2
 
 
 async def test_rule_07_nothing_is_spoken_before_the_board_listens(autojump_clock: object) -> None:
@@ -524,7 +525,7 @@ async def test_rule_11_a_peer_that_never_says_hello_is_dropped(autojump_clock: o
 
 
 WITH_TOOLS = {**HELLO, "features": {"mcp": True}}
-VOLUME = {
+VOLUME: dict[str, Any] = {
     "name": "self.audio_speaker.set_volume",
     "description": "Set the volume",
     "inputSchema": {
@@ -533,7 +534,11 @@ VOLUME = {
         "required": ["volume"],
     },
 }
-STATUS = {"name": "self.get_device_status", "description": "", "inputSchema": {"properties": {}}}
+STATUS: dict[str, Any] = {
+    "name": "self.get_device_status",
+    "description": "",
+    "inputSchema": {"properties": {}},
+}
 
 
 async def reply(peer: Peer, request: dict[str, Any], result: object) -> None:
@@ -611,7 +616,7 @@ async def test_rule_12_only_listed_tools_and_fitting_arguments(autojump_clock: o
             (VOLUME["name"], {"volume": 101}),
         ):
             with pytest.raises(ValueError, match=r"tool|argument"):
-                await session.mcp.call(str(name), arguments)  # type: ignore[arg-type]
+                await session.mcp.call(str(name), arguments)
         assert len(peer.messages("mcp")) == 3
 
 
