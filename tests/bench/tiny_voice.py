@@ -19,8 +19,8 @@ def main(folder: Path) -> None:
     package = ModuleType("tests")
     package.__path__ = [str(HOME / "tests")]
     sys.modules["tests"] = package
+    from duet_trio.lab.tiny_gguf import write_pair
     from tests.native.support import libqwen
-    from tests.native.tiny_gguf import write_pair
 
     folder.mkdir(parents=True, exist_ok=True)
     pair = write_pair(folder)

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 from duet_trio.engines.gguf import TYPES
-from tests.native.gguf_writer import GgufWriter
+from duet_trio.lab.gguf_writer import GgufWriter
 
 KINDS = {name: kind for kind, (name, _, _) in TYPES.items()}
 VOCABULARY = 262_144

@@ -14,10 +14,10 @@ import numpy.typing as npt
 from duet_trio.engines.native.loading import OpenEngine, open_engine
 from duet_trio.engines.native.types import Floats
 from duet_trio.engines.native.wheel import extract_libqwen
+from duet_trio.lab.tiny_gguf import Pair
 from duet_trio.models.catalogue import LIBQWEN_WHEEL
 from duet_trio.models.wheels import fetch_wheel
 from tests.native.compile_native import build_standin
-from tests.native.tiny_gguf import Pair
 
 RATE = 24_000
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from duet_trio.engines import gguf
 from duet_trio.errors import MissingFileError
-from tests.native.gguf_writer import GgufWriter
+from duet_trio.lab.gguf_writer import GgufWriter
 
 
 def small(path: Path) -> Path:

@@ -30,9 +30,11 @@ from duet_trio.errors import (
     MissingLibraryError,
     UsageError,
 )
+from duet_trio.lab.tiny_gguf import Pair, write_pair
+from duet_trio.lab.tiny_maker import CODEBOOKS, CODES, HIDDEN
+from duet_trio.lab.tiny_talker import SPEAKERS
 from duet_trio.voices.making import run_task
 from tests.native.support import libqwen, open_tiny, speechlike, tts_settings
-from tests.native.tiny_gguf import CODEBOOKS, CODES, HIDDEN, SPEAKERS, Pair, write_pair
 
 FRAME = 1920
 

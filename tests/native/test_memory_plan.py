@@ -10,12 +10,12 @@ import pytest
 
 from duet_trio.config import Config, load
 from duet_trio.engines import gguf
+from duet_trio.lab.tiny_gguf import write_pair
 from duet_trio.memory_plan import Measured, MemoryPlan, Row, plan
 from duet_trio.memory_plan.llm import kv_mib, layers_of
 from duet_trio.memory_plan.machine import measure
 from duet_trio.models.paths import locate
 from tests.native.big_models import gemma_4_e4b, qwen_codec, qwen_talker_17b
-from tests.native.tiny_gguf import write_pair
 
 HOME = Path(__file__).resolve().parents[2]
 LAPTOP = HOME / "config" / "laptop-8gb.toml"

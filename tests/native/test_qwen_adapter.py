@@ -16,8 +16,9 @@ from duet_trio.engines.native.loading import TONE
 from duet_trio.engines.native.voice_store import VoiceStore
 from duet_trio.engines.pipe import SpeakJob
 from duet_trio.errors import ConfigError, EngineFailedError, MissingFileError
+from duet_trio.lab.tiny_gguf import Pair, write_pair
+from duet_trio.lab.tiny_talker import SPEAKERS
 from tests.native.support import speechlike, standin, tts_settings
-from tests.native.tiny_gguf import SPEAKERS, Pair, write_pair
 
 RATE = 24_000
 

@@ -24,8 +24,8 @@ from duet_trio.errors import (
     MissingFileError,
     MissingLibraryError,
 )
+from duet_trio.lab.tiny_gguf import Pair, write_pair
 from tests.native.support import standin, tts_settings
-from tests.native.tiny_gguf import Pair, write_pair
 
 pytestmark = pytest.mark.slow
 

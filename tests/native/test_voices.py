@@ -17,11 +17,11 @@ from duet_trio.engines.native.maker_task import Task
 from duet_trio.engines.native.types import Voice
 from duet_trio.engines.native.voice_store import VoiceStore
 from duet_trio.errors import MissingFileError, UsageError
+from duet_trio.lab.tiny_gguf import Pair, write_pair
 from duet_trio.voices.making import VoiceFailedError, run_task
 from duet_trio.voices.reference import check_reference
 from duet_trio.voices.wav import read_wav
 from tests.native.support import RATE, libqwen, speechlike, standin, tts_settings, write_wav
-from tests.native.tiny_gguf import Pair, write_pair
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""A writer of small GGUF files (version 3), enough for tests."""
+"""A writer of small GGUF files (version 3), enough for tests and benches."""
 
 from __future__ import annotations
 
@@ -26,30 +26,38 @@ class GgufWriter:
         self.text("general.architecture", architecture)
 
     def u32(self, key: str, value: int) -> None:
+        """An unsigned 32-bit number."""
         self._pairs.append(_text(key) + struct.pack("<II", _U32, value))
 
     def f32(self, key: str, value: float) -> None:
+        """A 32-bit float."""
         self._pairs.append(_text(key) + struct.pack("<If", _F32, value))
 
     def flag(self, key: str, value: bool) -> None:
+        """True or false."""
         self._pairs.append(_text(key) + struct.pack("<I?", _BOOL, value))
 
     def text(self, key: str, value: str) -> None:
+        """A text."""
         self._pairs.append(_text(key) + struct.pack("<I", _STRING) + _text(value))
 
     def texts(self, key: str, values: list[str]) -> None:
+        """A list of texts."""
         head = struct.pack("<IIQ", _ARRAY, _STRING, len(values))
         self._pairs.append(_text(key) + head + b"".join(map(_text, values)))
 
     def numbers(self, key: str, values: list[int]) -> None:
+        """A list of 32-bit numbers."""
         head = struct.pack("<IIQ", _ARRAY, _I32, len(values))
         self._pairs.append(_text(key) + head + struct.pack(f"<{len(values)}i", *values))
 
     def flags(self, key: str, values: list[bool]) -> None:
+        """A list of true and false."""
         head = struct.pack("<IIQ", _ARRAY, _BOOL, len(values))
         self._pairs.append(_text(key) + head + bytes(values))
 
     def tensor(self, name: str, values: npt.NDArray[Any]) -> None:
+        """A tensor, float32 or float16."""
         self._tensors.append((name, np.ascontiguousarray(values)))
 
     def ghost(self, name: str, shape: tuple[int, ...], kind: int, size_bytes: int) -> None:
@@ -70,6 +78,7 @@ class GgufWriter:
         os.truncate(path, len(head) + offset)
 
     def write(self, path: Path) -> None:
+        """Write the file."""
         table, data, offset = [], [], 0
         for name, values in self._tensors:
             shape = values.shape[::-1]
