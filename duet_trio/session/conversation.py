@@ -214,9 +214,8 @@ class Conversation:
     def _close(self, answer: Answer) -> None:
         state = answer.state
         if answer.is_live:
-            if answer.pacer.is_done:
-                state.heard = answer.heard()
-            else:
+            state.heard = answer.heard()
+            if not answer.pacer.is_done:
                 state.outcome, state.cause = "aborted", "disconnect"
             self._outbox.retire(answer.generation)
             self._outbox.control(TtsStop(), answer.generation, lasting=True)
