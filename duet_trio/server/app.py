@@ -11,28 +11,35 @@ import contextlib
 import logging
 import os
 import signal
-import socket
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
 import trio
-from hypercorn.config import Config as HypercornConfig
-from hypercorn.trio import serve as serve_http
 
 from duet_trio.config import Config
 from duet_trio.engines.factory import EngineSet
 from duet_trio.engines.silero import SileroDetector, find_model
 from duet_trio.errors import UsageError
 from duet_trio.events import Recorder
+from duet_trio.server.approvals import Approvals
 from duet_trio.server.assembly import make_faults, make_services
 from duet_trio.server.board_facts import FactStore
 from duet_trio.server.boards import Boards
-from duet_trio.server.http import Site, make_app
+from duet_trio.server.http import make_app
+from duet_trio.server.http_server import HttpServer
 from duet_trio.server.memory import rss_mb
+from duet_trio.server.metrics import Metrics
+from duet_trio.server.security import Access
+from duet_trio.server.security_token import obtain_token
+from duet_trio.server.site import Site
 from duet_trio.server.sockets import bind
+from duet_trio.server.speak_answer import PoliteGate
 from duet_trio.server.stop import Stop
+from duet_trio.server.tls import tls_context
+from duet_trio.trace.recorder import TeeRecorder
 
 log = logging.getLogger(__name__)
 
@@ -59,9 +66,13 @@ class Server:
         self, config: Config, recorder: Recorder, *, last_words: Callable[[], object]
     ) -> None:
         self.config = config
-        self._recorder = recorder
+        self.metrics = Metrics()
+        self._recorder = recorder = TeeRecorder(recorder, self.metrics)
         self._last_words = last_words
         server = config.server
+        folder = Path(server.state_dir).expanduser()
+        self._tls: ssl.SSLContext | None = tls_context(server)
+        self.token = obtain_token(config)
         self._websocket_sockets = bind(server.host, server.websocket_port, "server.websocket_port")
         self._http_sockets = bind(server.host, server.http_port, "server.http_port")
         self.addresses = Addresses(
@@ -73,8 +84,22 @@ class Server:
         self.engines = EngineSet(config, recorder)
         faults = make_faults(config, recorder)
         self.services = faults.wrap(make_services(config, recorder, self.engines, detector))
-        self.facts = FactStore(Path(server.state_dir).expanduser())
-        self.boards = Boards(self.services, self.facts.of, wrap=faults.transport)
+        self.facts = FactStore(folder)
+        ports = (self.addresses.websocket_port, self.addresses.http_port)
+        self.access = Access(config, self.token, Approvals(folder), ports=ports)
+        self.boards = Boards(
+            self.services,
+            self.facts.of,
+            wrap=faults.transport,
+            access=self.access,
+            tls=self._tls,
+        )
+        self.gate = PoliteGate(self.services)
+        self.http = HttpServer(make_app(self._site()), server, self._tls)
+        self.metrics.numbers = self._numbers
+        self.metrics.engines = lambda: {
+            one.kind: (one.state, one.restarts) for one in self.engines.statuses()
+        }
         self.stop = Stop(self._leave)
         self.failure: UsageError | None = None
 
@@ -91,6 +116,7 @@ class Server:
             await self.stop.ordered.wait()
             with trio.move_on_after(GOODBYE_S):
                 await self.boards.close_all("server stops")
+            self.http.abandon()
             nursery.cancel_scope.cancel(reason="server stops")
         return self.stop.code
 
@@ -102,23 +128,41 @@ class Server:
         await trio.serve_listeners(self.boards.serve, listeners)
 
     async def _serve_http(self) -> None:
-        site = Site(
-            self.config,
-            self.boards,
-            self.facts,
-            self.addresses.websocket_port,
-            self.engines.statuses,
+        await self.http.run(self._http_sockets)
+
+    def _site(self) -> Site:
+        return Site(
+            config=self.config,
+            services=self.services,
+            boards=self.boards,
+            facts=self.facts,
+            access=self.access,
+            metrics=self.metrics,
+            gate=self.gate,
+            websocket_port=self.addresses.websocket_port,
+            statuses=self.engines.statuses,
         )
-        config = HypercornConfig()
-        config.bind = [f"fd://{_handed_over(item)}" for item in self._http_sockets]
-        config.graceful_timeout = GOODBYE_S
-        config.loglevel = "ERROR"
-        await serve_http(
-            make_app(site),
-            config,
-            shutdown_trigger=self.stop.ordered.wait,
-            mode="asgi",
-        )
+
+    def _numbers(self) -> dict[tuple[str, str], float]:
+        """What waits where, for ``/metrics``."""
+        admission = self.services.admission.statistics()
+        sessions = self.boards.sessions.values()
+        numbers: dict[tuple[str, str], float] = {
+            ("boards", "connected"): len(sessions),
+            ("boards", "connections"): self.boards.connections,
+            ("boards", "queued"): sum(one.outbox.statistics().controls for one in sessions),
+            ("http", "connections"): self.http.connections,
+            ("http", "refused"): self.http.refused,
+            ("admission", "speaking"): admission["speaking"],
+            ("admission", "waiting"): admission["waiting"],
+            ("gpu", "waiting"): float(str(self.engines.gpu_turn.statistics()["waiting"])),
+        }
+        for who, waiting in self.gate.waiting().items():
+            numbers["http", f"waiting_for_{who}"] = waiting
+        for kind, service in self.engines.services.items():
+            for what, number in service.statistics().items():
+                numbers[kind, what] = number
+        return numbers
 
     async def _stop_if_failed(self) -> None:
         """A missing model or library will not mend itself: say so and go."""
@@ -147,8 +191,3 @@ class Server:
                 with contextlib.suppress(OSError):
                     os.kill(status.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
         self._last_words()
-
-
-def _handed_over(item: socket.socket) -> int:
-    """The socket's descriptor, which now belongs to hypercorn."""
-    return item.detach()

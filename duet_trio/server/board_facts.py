@@ -30,6 +30,8 @@ class BoardFacts(msgspec.Struct):
     name: str = ""
     last_seen: float = 0.0  # seconds since the epoch
     voice: str = ""
+    client_id: str = ""  # that its approval is bound to …
+    approval: str = ""  # … and the number of that approval
 
 
 class FactStore:
@@ -63,6 +65,20 @@ class FactStore:
             oldest = min(self._facts, key=lambda key: self._facts[key].last_seen)
             del self._facts[oldest]
         self._save()
+
+    def is_bound(self, request: OtaRequest, approval: str) -> bool:
+        """Is this the board that was approved? The first to ask after an approval is.
+
+        A Device-Id is printed on the board and sent in the clear; the Client-Id is a number that
+        the board drew itself, so it takes more than reading a label to play that board.
+        """
+        facts = self._facts.get(request.device_id)
+        if facts is None or not approval:
+            return not approval
+        if facts.approval != approval:
+            facts.approval, facts.client_id = approval, request.client_id
+            self._save()
+        return facts.client_id == request.client_id
 
     def of(self, device_id: str) -> Facts:
         """What a session needs to know; an unknown chip counts as small."""

@@ -7,9 +7,10 @@ connection lie inside one border, so that no peer and no defect of a session rea
 
 from __future__ import annotations
 
-import hmac
 import logging
 import socket as sockets
+import ssl
+from collections import Counter
 from collections.abc import Callable
 from itertools import count
 from typing import Protocol
@@ -24,6 +25,7 @@ from trio_websocket import (
 )
 
 from duet_trio.errors import ConnectionLostError
+from duet_trio.server.security import Access, Peer, is_loopback
 from duet_trio.server.transport import WebSocketTransport
 from duet_trio.session.connection import BoardSession, Facts, Transport
 from duet_trio.session.services import Services
@@ -34,6 +36,9 @@ log = logging.getLogger(__name__)
 PATHS = ("/xiaozhi/v1", "/xiaozhi/v1/")
 #: Boards send kilobytes; a longer message closes its connection with 1009.
 MAX_MESSAGE_BYTES = 1 << 18
+#: Connections that have not yet opened their WebSocket; one more ends the oldest of them, so that
+#: whoever holds them open keeps no board out.
+MAX_HALF_OPEN = 64
 
 
 class ClosableTransport(Transport, Protocol):
@@ -52,8 +57,17 @@ class Boards:
         facts: Callable[[str], Facts],
         *,
         wrap: Callable[[Transport, str], Transport] = lambda transport, _board: transport,
+        access: Access | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
-        """``wrap`` may put something (faults) between a board's session and its transport."""
+        """``wrap`` may put something (faults) between a board's session and its transport.
+
+        ``access`` says who may come in (None: everybody). ``tls``: every stream speaks it.
+        """
+        self._access = access
+        self._tls = tls
+        self._half_open: dict[object, trio.CancelScope] = {}  # the oldest first
+        self._addresses: Counter[str] = Counter()
         self._services = services
         self._facts = facts
         self._wrap = wrap
@@ -92,19 +106,45 @@ class Boards:
                 await trio.aclose_forcefully(stream)
 
     async def _serve(self, stream: trio.abc.Stream) -> None:
+        address = ""
         if isinstance(stream, trio.SocketStream):
             _keep_alive(stream.socket)
+            address = str(stream.socket.getpeername()[0])
+        most = self._services.config.server.max_per_address
+        if address and not is_loopback(address) and self._addresses[address] >= most:
+            log.info("too many connections from %s", address)
+            return
+        self._addresses[address] += 1
+        try:
+            await self._serve_one(stream)
+        finally:
+            self._addresses[address] -= 1
+            if not self._addresses[address]:
+                del self._addresses[address]
+
+    async def _serve_one(self, stream: trio.abc.Stream) -> None:
         async with trio.open_nursery() as nursery:
             with trio.move_on_after(self._services.config.server.handshake_s) as limit:
-                request = await wrap_server_stream(
-                    nursery, stream, max_message_size=MAX_MESSAGE_BYTES
-                )
-                accepted = await self._accept(request)
+                self._half_open[stream] = limit
+                while len(self._half_open) > MAX_HALF_OPEN:
+                    self._half_open.pop(next(iter(self._half_open))).cancel(reason="too many")
+                try:
+                    request = await wrap_server_stream(
+                        nursery, self._secured(stream), max_message_size=MAX_MESSAGE_BYTES
+                    )
+                    accepted = await self._accept(request)
+                finally:
+                    self._half_open.pop(stream, None)
             if not limit.cancelled_caught and accepted is not None:
                 socket, who = accepted
                 transport = WebSocketTransport(socket, stream)
                 await self.host(transport, who, _address(socket))
             nursery.cancel_scope.cancel(reason="connection over")
+
+    def _secured(self, stream: trio.abc.Stream) -> trio.abc.Stream:
+        if self._tls is None or not isinstance(stream, trio.SocketStream):
+            return stream
+        return trio.SSLStream(stream, self._tls, server_side=True, https_compatible=True)
 
     async def _accept(
         self, request: WebSocketRequest
@@ -123,11 +163,14 @@ class Boards:
         config = self._services.config
         if who.path not in PATHS:
             return 404, f"no such path; boards connect to {PATHS[1]}"
-        token = config.auth.token
-        if token and not _is_local(request):
-            given = who.token.encode()
-            if not hmac.compare_digest(given, token.encode()):
-                return 401, "wrong or missing token"
+        if self._access is not None:
+            peer = _peer(request)
+            if not self._access.is_own_host(peer):
+                return 421, "this host name is not ours; see server.names"
+            if peer.header("origin") and self._access.is_foreign_page(peer):
+                return 403, "a page of another site may not do this"
+            if not self._access.may_be_board(peer, who.device_id, who.token):
+                return 401, "wrong or missing token; a board gets its own at boot, once let in"
         if len(self._sessions) >= config.server.max_boards and who.device_id not in self._sessions:
             return 503, "too many boards"
         return None
@@ -170,10 +213,17 @@ def _keep_alive(socket: trio.socket.SocketType) -> None:
             socket.setsockopt(sockets.IPPROTO_TCP, option, value)
 
 
-def _is_local(request: WebSocketRequest) -> bool:
-    endpoint = request.remote
-    text = str(getattr(endpoint, "address", endpoint))
-    return text.startswith("127.") or text in ("::1", "::ffff:127.0.0.1")
+def _peer(request: WebSocketRequest) -> Peer:
+    headers = {
+        name.decode("latin-1").lower(): value.decode("latin-1") for name, value in request.headers
+    }
+    headers["host"] = request._event.host  # wsproto takes it out of the list
+    return Peer(_end(request.remote), _end(request.local), headers)
+
+
+def _end(endpoint: object) -> str:
+    """The address of a socket's end; empty for a stream in memory."""
+    return str(getattr(endpoint, "address", ""))
 
 
 def _address(socket: WebSocketConnection) -> str:

@@ -1,56 +1,155 @@
-"""The HTTP side: where boards are sent, and how the server is."""
+"""The HTTP side: the application, its door, and where boards are sent.
+
+Handlers are thin. Whatever they start runs in the nursery of their request (`DuetRequest`), which
+ends when the response is complete and when the client goes away, so that nothing of a request
+outlives it.
+"""
 
 from __future__ import annotations
 
+import logging
 import time
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
+import trio
+from hypercorn.typing import ASGISendCallable
 from quart import Response, jsonify, request
 from quart_trio import QuartTrio
+from quart_trio.asgi import TrioASGIHTTPConnection
+from quart_trio.wrappers import TrioRequest
+from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
-from duet_trio.config import Config
 from duet_trio.engines.contracts import EngineStatus
-from duet_trio.server.board_facts import FactStore
-from duet_trio.server.boards import PATHS, Boards
+from duet_trio.server import metrics, openai_api, openapi, speak, start_page
+from duet_trio.server.boards import PATHS
+from duet_trio.server.site import DuetRequest, RefusalError, Site, without_paths
 from duet_trio.server.sockets import local_address
+from duet_trio.server.speak_answer import CutOffError
 from duet_trio.wire import ota
 
+log = logging.getLogger(__name__)
+
 MAX_BODY_BYTES = 1 << 20
+BODY_S = 20.0  # for a request's body to come
+#: Boards and whoever watches over a server come without a token.
+OPEN_PATHS = ("/xiaozhi/ota", "/health")
+#: Never cached, never framed, nothing from elsewhere.
+HEADERS = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
-    """What the handlers answer from."""
+class Connection(TrioASGIHTTPConnection):
+    """Gives each request its nursery."""
 
-    config: Config
-    boards: Boards
-    facts: FactStore
-    websocket_port: int
-    statuses: Any  # Callable[[], Sequence[EngineStatus]]
+    async def handle_request(  # type: ignore[override]
+        self, nursery: trio.Nursery, request: TrioRequest, send: ASGISendCallable
+    ) -> None:
+        """Handle it; what it has started ends with it."""
+        cast(DuetRequest, request).nursery = nursery
+        try:
+            await super().handle_request(nursery, request, send)
+        except* CutOffError as group:
+            # Without its last chunk: that is how a client learns that something is missing.
+            log.info("response broken off: %s", group.exceptions[0])
+            nursery.cancel_scope.cancel()
+
+
+class Application(QuartTrio):
+    """Quart on trio with our request."""
+
+    asgi_http_class = Connection
+    request_class = DuetRequest
 
 
 def make_app(site: Site) -> QuartTrio:
-    """The application with its routes; handlers are thin and never wait for an engine."""
-    app = QuartTrio("duet_trio")
+    """The application with its routes."""
+    app = Application("duet_trio", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES
+    app.config["BODY_TIMEOUT"] = BODY_S
     # quart cuts a stream silently at this time (default 60 s); our streams have deadlines.
     app.config["RESPONSE_TIMEOUT"] = None
     app.url_map.strict_slashes = False
+    _add_door(app, site)
+    _add_board_routes(app, site)
+    speak.add_routes(app, site)
+    openai_api.add_routes(app, site)
+    metrics.add_routes(app, site.metrics)
+    start_page.add_routes(app, site)
+    openapi.add_routes(app)
+    return app
 
+
+def _add_door(app: QuartTrio, site: Site) -> None:
+    @app.before_request
+    async def door() -> Response | None:
+        refusal = _refusal(site)
+        if refusal is None:
+            return None
+        site.metrics.refused(refusal.status)
+        return refusal.response()
+
+    @app.after_request
+    async def seal(response: Response) -> Response:
+        for name, value in HEADERS.items():
+            response.headers.setdefault(name, value)
+        return response
+
+    @app.errorhandler(RefusalError)
+    async def refuse(refusal: RefusalError) -> Response:
+        return refusal.response()
+
+    @app.errorhandler(HTTPException)
+    async def fail(error: HTTPException) -> Response:
+        status = error.code or 500
+        methods = error.valid_methods if isinstance(error, MethodNotAllowed) else None
+        headers = {"Allow": ", ".join(sorted(methods))} if methods else {}
+        message = "something went wrong" if status >= 500 else error.name.lower()
+        return RefusalError(status, message, headers=headers).response()
+
+
+def _refusal(site: Site) -> RefusalError | None:
+    """What keeps this request out, if anything."""
+    access, peer = site.access, cast(DuetRequest, request).peer
+    if not access.is_own_host(peer):
+        return RefusalError(
+            421, "this host name is not ours; see server.names", code="unknown_host"
+        )
+    page = request.path == "/" and request.method in ("GET", "HEAD")
+    if access.is_foreign_page(peer) and not page:
+        return RefusalError(403, "a page of another site may not do this", code="foreign_origin")
+    if request.path.rstrip("/") in OPEN_PATHS or access.may_use_api(peer):
+        return None
+    challenge = {"WWW-Authenticate": 'Bearer realm="duet-trio"'}
+    if request.method in ("GET", "HEAD"):  # a browser asks for a password: any name, the token
+        challenge = {"WWW-Authenticate": 'Basic realm="duet-trio", charset="UTF-8"'}
+    return RefusalError(
+        401,
+        "a token is needed: Authorization: Bearer TOKEN (auth.token, or the file 'token' in"
+        " server.state_dir)",
+        code="invalid_api_key",
+        headers=challenge,
+    )
+
+
+def _add_board_routes(app: QuartTrio, site: Site) -> None:
     @app.route("/xiaozhi/ota/", methods=["GET", "POST"])
-    async def boards_ask() -> Response | tuple[Response, int]:
-        if request.method == "GET":
+    async def boards_ask() -> Response:
+        if request.method != "POST":
             return Response(
-                f"duet-trio is here. Boards are sent to {_websocket_url(site)}\n",
+                f"duet-trio is here. Boards are sent to {websocket_url(site)}\n",
                 mimetype="text/plain",
             )
         asked = ota.parse_request(dict(request.headers), bytes(await request.body))
         site.facts.saw(asked)
         now = time.time()
         answer = ota.answer(
-            websocket_url=_websocket_url(site),
-            token=site.config.auth.token,
+            websocket_url=websocket_url(site),
+            token=_token_for(site, asked),
             timestamp_ms=int(now * 1000),
             timezone_offset_min=int(time.localtime(now).tm_gmtoff // 60),
         )
@@ -59,9 +158,27 @@ def make_app(site: Site) -> QuartTrio:
     @app.get("/health")
     async def health() -> tuple[Response, int]:
         body, ready = health_of(site)
+        if not site.access.may_use_api(cast(DuetRequest, request).peer):
+            body = {"status": body["status"]}
         return jsonify(body), 200 if ready else 503
 
-    return app
+
+def _token_for(site: Site, asked: ota.OtaRequest) -> str:
+    """The board's own token, or none if it is not (or no longer) let in."""
+    access, peer = site.access, cast(DuetRequest, request).peer
+    token = access.board_token(asked.device_id)
+    if access.is_local(peer):
+        return token
+    if token and site.facts.is_bound(asked, access.approval(asked.device_id)):
+        return token
+    if asked.device_id:
+        log.warning(
+            "board %s (%s) wants to be let in; if it is yours: duet boards approve %s",
+            asked.device_id,
+            peer.address,
+            asked.device_id,
+        )
+    return ""
 
 
 def health_of(site: Site) -> tuple[dict[str, Any], bool]:
@@ -75,8 +192,8 @@ def health_of(site: Site) -> tuple[dict[str, Any], bool]:
             status.kind: {
                 "state": status.state,
                 "restarts": status.restarts,
-                "detail": status.detail,
-                **status.info,
+                "detail": without_paths(status.detail),
+                **{name: without_paths(text) for name, text in status.info.items()},
             }
             for status in statuses
         },
@@ -84,10 +201,12 @@ def health_of(site: Site) -> tuple[dict[str, Any], bool]:
     }, ready
 
 
-def _websocket_url(site: Site) -> str:
+def websocket_url(site: Site) -> str:
     """The address that a board is given: as configured, else as it reached *us*."""
-    host = site.config.server.advertise or (request.host or "").rpartition(":")[0]
+    server = site.config.server
+    host = server.advertise or (request.host or "").rpartition(":")[0]
     host = host or request.host or local_address()
     if host.startswith("["):  # boards cannot parse IPv6
         host = local_address()
-    return f"ws://{host}:{site.websocket_port}{PATHS[1]}"
+    scheme = "wss" if server.tls_certificate else "ws"
+    return f"{scheme}://{host}:{site.websocket_port}{PATHS[1]}"

@@ -1,0 +1,115 @@
+"""A streamed audio response: the answer runs in the request's nursery, its bytes leave as made."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import cast
+
+import trio
+from quart import Response, request
+from quart.wrappers.response import ResponseBody
+
+from duet_trio.errors import EngineError
+from duet_trio.server.containers import (
+    FORMATS,
+    READ_BYTES,
+    AudioFormat,
+    NoConverterError,
+    Workshop,
+    wav_header,
+)
+from duet_trio.server.site import DuetRequest, RefusalError, Site
+from duet_trio.server.speak_answer import HttpAnswer, Order
+from duet_trio.session.conversation import BusyError
+
+RETRY_AFTER_S = "5"
+
+
+def known_format(name: str, param: str) -> AudioFormat:
+    """The format of that name. Raises `RefusalError`."""
+    found = FORMATS.get(name)
+    if found is None:
+        raise RefusalError(
+            400, f"unknown format; known are {', '.join(FORMATS)}", code="bad_format", param=param
+        )
+    return found
+
+
+def refusal_of(error: EngineError) -> RefusalError:
+    """An engine's failure, as a response that is no success: its plain reason, and to try again."""
+    code = "busy" if isinstance(error, BusyError) else "engine_failed"
+    return RefusalError(503, error.reason, code=code, headers={"Retry-After": RETRY_AFTER_S})
+
+
+async def audio_response(
+    site: Site, workshop: Workshop, order: Order, form: AudioFormat
+) -> Response:
+    """Begin an answer and the response that carries it. Raises `RefusalError` if it fails at once.
+
+    To be called from within a request; what is started ends with it.
+    """
+    if form.encoder:
+        try:
+            workshop.check()
+        except NoConverterError as error:
+            raise RefusalError(501, str(error), code="no_converter") from None
+    answer = HttpAnswer(site.services, site.gate, order)
+    cast(DuetRequest, request).nursery.start_soon(answer.run)
+    try:
+        await answer.first()
+    except EngineError as error:
+        raise refusal_of(error) from None
+    response = Response(b"", mimetype=form.mimetype)
+    response.response = AudioBody(answer, workshop, form)
+    response.headers.pop("Content-Length", None)
+    response.headers["X-Generation"] = str(answer.generation)
+    return response
+
+
+class AudioBody(ResponseBody):
+    """The body: quart enters it, iterates over it and leaves it, all in the request's task.
+
+    Iterating raises `CutOffError` when the answer fails under way; the response then breaks off.
+    """
+
+    def __init__(self, answer: HttpAnswer, workshop: Workshop, form: AudioFormat) -> None:
+        self._answer = answer
+        self._workshop = workshop
+        self._form = form
+        self._stack = AsyncExitStack()
+        self._encoded: trio.abc.ReceiveStream | None = None
+        self._header = wav_header() if form.mimetype == "audio/wav" else b""
+
+    async def __aenter__(self) -> AudioBody:
+        if self._form.encoder:
+            self._encoded = await self._stack.enter_async_context(
+                self._workshop.encoding(self._form.encoder, self._answer.next_block)
+            )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._stack.__aexit__(kind, error, traceback)
+
+    def __aiter__(self) -> AudioBody:
+        return self
+
+    async def __anext__(self) -> bytes:
+        chunk = await self._next()
+        if not chunk:
+            raise StopAsyncIteration
+        self._answer.left(len(chunk))
+        return chunk
+
+    async def _next(self) -> bytes:
+        if self._encoded is not None:
+            return bytes(await self._encoded.receive_some(READ_BYTES))
+        block = await self._answer.next_block() or b""
+        # The header goes with the first audio; of an answer without any it is all there is.
+        header, self._header = self._header, b""
+        return header + block

@@ -1,0 +1,336 @@
+"""An answer without a board: the same engines, turns, pieces and deadlines, audio as it is made.
+
+`HttpAnswer` is one nursery, like a board's answer, but its sink gives plain PCM to whoever reads,
+instead of packets to a pacer. There is no clock: the reader's pace is the pace. While it reads
+nothing, at most ``AHEAD_S`` and one piece wait here, and the engine stands still.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import trio
+
+from duet_trio.engines.contracts import Hold, Message, Turn
+from duet_trio.errors import DuetError, EngineError, EngineHungError
+from duet_trio.session.answer import Outcome
+from duet_trio.session.composer import Composer, ComposerSettings, Labels, TextPiece
+from duet_trio.session.conversation import BusyError
+from duet_trio.session.services import Services
+from duet_trio.session.speaker import Speaker
+from duet_trio.session.speech_line import BYTES_PER_S
+from duet_trio.speech.budget import Budget
+from duet_trio.speech.pcm import TailHolder
+from duet_trio.speech.pieces import PieceMaker
+from duet_trio.speech.spoken_text import SpokenText
+
+log = logging.getLogger(__name__)
+
+AHEAD_S = 4.0  # 190 kB a client
+#: Quiet audio at the end of a piece that is kept: the pause between two pieces.
+TAIL_MS = 200.0
+
+
+class PoliteGate:
+    """The gate for HTTP answers: at most as many at the engines as they have slots.
+
+    Without it fifty programs would queue up inside a voice with one slot, and a board's piece
+    behind all of them; so at most one of theirs is in front of it.
+    """
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._limits = {"tts": trio.CapacityLimiter(1), "llm": trio.CapacityLimiter(1)}
+
+    def turn(
+        self,
+        who: Literal["llm", "tts", "asr"],
+        *,
+        board: str | None,
+        generation: int,
+        urgency: Callable[[], float],
+    ) -> Turn:
+        """A turn at the real gate, once it is our turn among ourselves."""
+        turn = self._services.gate.turn(who, board=board, generation=generation, urgency=urgency)
+        limit = self._limits.get(who)
+        if limit is None:
+            return turn
+        engine = self._services.tts if who == "tts" else self._services.llm
+        limit.total_tokens = max(1, engine.slots)
+        return _PoliteTurn(limit, turn)
+
+    def waiting(self) -> dict[str, int]:
+        """Who waits, by engine."""
+        return {who: limit.statistics().tasks_waiting for who, limit in self._limits.items()}
+
+
+class _PoliteTurn:
+    """See `PoliteGate`."""
+
+    def __init__(self, limit: trio.CapacityLimiter, turn: Turn) -> None:
+        self._limit = limit
+        self._turn = turn
+
+    async def __aenter__(self) -> Hold:
+        await self._limit.acquire_on_behalf_of(self)
+        try:
+            return await self._turn.__aenter__()
+        except BaseException:
+            self._limit.release_on_behalf_of(self)
+            raise
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._limit.release_on_behalf_of(self)
+        await self._turn.__aexit__(*exc)
+
+
+class PcmSink:
+    """A `PieceSink` that keeps PCM until it is taken; `take` is for one reader."""
+
+    def __init__(self) -> None:
+        self._blocks: deque[bytes] = deque()
+        self._holder = TailHolder(TAIL_MS)
+        self._taken_of_piece = False
+        self._of_piece = 0  # blocks at the end of the queue that belong to the piece begun last
+        self._bytes = 0
+        self._news = trio.Event()
+        self._room = trio.Event()
+        self.finished = False
+
+    def begin(self, index: int, text: str) -> None:
+        """A piece starts."""
+        self._holder = TailHolder(TAIL_MS)
+        self._of_piece = 0
+        self._taken_of_piece = False
+
+    def block(self, pcm: bytes) -> None:
+        """PCM of the piece; a long quiet tail waits for what follows it."""
+        self._put(self._holder.feed(pcm))
+
+    def end(self) -> None:
+        """The piece is complete."""
+        self._put(self._holder.finish())
+
+    def drop(self) -> bool:
+        """Forget the piece, unless some of it has been taken."""
+        if self._taken_of_piece:
+            return False
+        for _ in range(self._of_piece):
+            self._bytes -= len(self._blocks.pop())
+        self._of_piece = 0
+        return True
+
+    def finish(self) -> None:
+        """No further piece will come."""
+        self.finished = True
+        self._tell()
+
+    async def room(self, limit_s: float) -> None:
+        """Wait until little enough waits."""
+        while self._bytes > limit_s * BYTES_PER_S:
+            self._room = trio.Event()
+            await self._room.wait()
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing waits to be taken."""
+        return not self._blocks
+
+    async def news(self) -> None:
+        """Wait until there is something to take, or until nothing more will come."""
+        while not self._blocks and not self.finished:
+            await self._news.wait()
+
+    def take(self) -> bytes:
+        """The next block; only if `is_empty` says no."""
+        block = self._blocks.popleft()
+        self._bytes -= len(block)
+        if len(self._blocks) < self._of_piece:
+            self._of_piece = len(self._blocks)
+            self._taken_of_piece = True
+        self._room.set()
+        return block
+
+    def _put(self, pcm: bytes) -> None:
+        if pcm:
+            self._blocks.append(pcm)
+            self._of_piece += 1
+            self._bytes += len(pcm)
+            self._tell()
+
+    def _tell(self) -> None:
+        """Wake all who wait: the reader, and who watches for the first audio."""
+        self._news.set()
+        self._news = trio.Event()
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be spoken: ``say`` as it is, or the model's answer to ``messages``."""
+
+    client: str
+    say: str | None = None
+    messages: Sequence[Message] = ()
+    voice: str = ""
+
+
+class CutOffError(DuetError):
+    """An answer failed after its first audio had left: the response can only be broken off."""
+
+
+class HttpAnswer:
+    """One answer. Start `run` in the request's nursery, then read `first` and `blocks`."""
+
+    def __init__(self, services: Services, gate: PoliteGate, order: Order) -> None:
+        self.generation = next(services.generations)
+        self._services = services
+        self._gate = gate
+        self._order = order
+        self._sink = PcmSink()
+        self._outcome: Outcome = "aborted"
+        self._cause = "disconnect"
+        self._error: EngineError | None = None
+        self._over = trio.Event()
+
+    async def run(self) -> None:
+        """Make the audio. Raises nothing but cancellation: a fault is told by `first`, `blocks`.
+
+        A cancel (the client has gone) stops the engines and leaves nothing behind.
+        """
+        services, client = self._services, self._order.client
+        question = self._order.say if self._order.say is not None else self._question()
+        services.recorder.emit(
+            "answer.start", generation=self.generation, question=question, client=client
+        )
+        try:
+            await self._speak()
+            self._outcome, self._cause = "done", ""
+        except* EngineError as group:
+            self._fail(_first(group))
+        finally:
+            self._sink.finish()
+            self._over.set()
+            services.recorder.emit(
+                "answer.end",
+                generation=self.generation,
+                outcome=self._outcome,
+                cause=self._cause,
+                heard="",
+                client=client,
+            )
+
+    async def first(self) -> None:
+        """Wait until there is audio; raises the `EngineError` of an answer that failed before.
+
+        An answer that has nothing to say ends without either.
+        """
+        await self._sink.news()
+        if self._sink.is_empty:
+            await self._over.wait()
+            if self._error is not None:
+                raise self._error
+
+    async def next_block(self) -> bytes | None:
+        """PCM (24 kHz s16le) as soon as there is some; None at the end.
+
+        Raises `CutOffError` if the answer fails now.
+        """
+        await self._sink.news()
+        if not self._sink.is_empty:
+            return self._sink.take()
+        await self._over.wait()
+        if self._error is not None:
+            raise CutOffError(self._error.reason)
+        return None
+
+    def left(self, count: int) -> None:
+        """Note that bytes of this answer have been handed to the network."""
+        self._services.recorder.emit(
+            "sent",
+            generation=self.generation,
+            what="audio",
+            client=self._order.client,
+            bytes=count,
+        )
+
+    def _question(self) -> str:
+        return self._order.messages[-1].content if self._order.messages else ""
+
+    def _fail(self, error: EngineError) -> None:
+        self._error = error
+        self._outcome, self._cause = "failed", error.reason
+        log.info("HTTP answer %d failed: %s", self.generation, error)
+
+    async def _speak(self) -> None:
+        services = self._services
+        limit_s = services.config.answer.admission_s
+        with trio.move_on_after(limit_s) as waiting:
+            # In, and at once out again: it waits for a moment with room, but takes no place. At
+            # the gate it comes after every board, and a board alone is always to be let in.
+            async with services.admission.admit(None, rtf=lambda: 0.0):
+                pass
+        if waiting.cancelled_caught:
+            raise BusyError("not admitted in time", reason="too many boards are talking")
+        await self._make()
+
+    async def _make(self) -> None:
+        services, config = self._services, self._services.config
+        labels = Labels(None, self.generation, lambda: math.inf)
+        taking_turns = config.llm.gpu and config.tts.gpu and not config.llm.overlap
+        sender, receiver = trio.open_memory_channel[TextPiece](0 if taking_turns else 1)
+        composer = Composer(
+            SpokenText(await services.llm.control_tokens()),
+            PieceMaker(Budget(services.estimates)),
+            sender,
+            services.recorder,
+            labels,
+            on_emoji=lambda _emoji: None,
+        )
+        speaker = Speaker(
+            services.tts,
+            self._gate,
+            self._sink,
+            services.estimates,
+            services.recorder,
+            labels,
+            voice=self._order.voice,
+            ahead_s=min(AHEAD_S, config.tts.ahead_s),
+        )
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(speaker.run, receiver)
+            nursery.start_soon(self._watch_first_audio, config.answer.first_audio_s)
+            await self._compose(composer, taking_turns)
+
+    async def _compose(self, composer: Composer, taking_turns: bool) -> None:
+        if self._order.say is not None:
+            await composer.recite(self._order.say)
+            return
+        services, llm = self._services, self._services.config.llm
+        stream = services.llm.start(self._order.messages, generation=self.generation)
+        settings = ComposerSettings(llm.hold_tokens, llm.max_tokens, wait_for_voice=taking_turns)
+        try:
+            await composer.write(stream, self._gate, services.estimates, settings)
+        finally:
+            stream.close()
+
+    async def _watch_first_audio(self, limit_s: float) -> None:
+        with trio.move_on_after(limit_s):
+            await self._sink.news()
+            return
+        raise EngineHungError(
+            f"no audio {limit_s:g} s after the question", reason="the answer took too long"
+        )
+
+
+def _first(group: BaseExceptionGroup[EngineError]) -> EngineError:
+    """The first leaf of a group: the others follow from it."""
+    leaf: BaseException = group
+    while isinstance(leaf, BaseExceptionGroup):
+        leaf = leaf.exceptions[0]
+    assert isinstance(leaf, EngineError)
+    return leaf
