@@ -193,7 +193,8 @@ class Conversation:
     async def _speak(self, answer: Answer) -> None:
         limit_s = self._services.config.answer.admission_s
         with answer.scope, trio.move_on_after(limit_s) as waiting:
-            if self._services.admission.statistics()["speaking"] and answer.load():
+            others = self._services.admission.statistics()
+            if (others["speaking"] or others["waiting"]) and answer.load():
                 self._outbox.control(Emotion("thinking"), answer.generation)
             async with self._services.admission.admit(self._board, rtf=answer.load):
                 waiting.deadline = math.inf
