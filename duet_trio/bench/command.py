@@ -9,7 +9,7 @@ from typing import Any
 
 import trio
 
-from duet_trio.bench import abort, answer, boards, hello, pace, turns
+from duet_trio.bench import abort, answer, boards, ears, hello, pace, turns
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -31,6 +31,16 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         one,
         lambda args: answer.measure(answer.AnswerOptions(args.questions, args.config)),
         answer.report,
+    )
+
+    one = benches.add_parser("ears", help="how well it listens, and how soon it answers")
+    one.add_argument("--questions", type=int, default=12, help="on a real server; 0: none")
+    one.add_argument("--boards", type=int, default=100)
+    one.add_argument("--config", default="demo.toml", help="a file of config/")
+    _finish(
+        one,
+        lambda args: ears.measure(ears.EarsOptions(args.questions, args.boards, args.config)),
+        ears.report,
     )
 
     one = benches.add_parser("pace", help="how soon audio leaves, and how evenly")
