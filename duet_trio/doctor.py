@@ -1,6 +1,8 @@
 """``duet doctor``: is everything here that the configuration needs, and how to mend what is not.
 
-One line per finding. Nothing is loaded, created or fetched: it reads, and tries the ports.
+One line per finding, then what the configured models will take of VRAM and RAM (planned, not
+measured; `duet_trio.memory_plan`). Nothing is loaded, created or fetched: it reads, and tries the
+ports, and asks nvidia-smi where there is one.
 Exit code 0, or 1 if something is missing that a server with this configuration needs.
 """
 
@@ -25,6 +27,7 @@ from duet_trio.cli import add_config_options, read_config
 from duet_trio.config import Config
 from duet_trio.engines.silero import find_model
 from duet_trio.errors import UsageError
+from duet_trio.memory_plan import MemoryPlan, plan
 from duet_trio.models.catalogue import Kind
 from duet_trio.models.paths import locate, require
 from duet_trio.opus import find_libopus, load_opus
@@ -62,10 +65,14 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print every finding; 1 if one is bad."""
-    findings = list(examine(read_config(args)))
+    """Print every finding and the memory plan; 1 if a finding is bad."""
+    config = read_config(args)
+    planned = memory_plan(config)
+    findings = [*examine(config), *memory(config, planned)]
     for finding in findings:
         sys.stdout.write(f"{finding}\n")
+    if planned is not None:
+        sys.stdout.write(f"\n{planned.render()}\n\n")
     bad = sum(finding.verdict == "BAD" for finding in findings)
     sys.stdout.write(f"{bad} to mend\n" if bad else "all is there\n")
     return 1 if bad else 0
@@ -80,6 +87,31 @@ def examine(config: Config) -> Iterator[Finding]:
     yield port(config.server.host, config.server.websocket_port, "websocket_port")
     yield port(config.server.host, config.server.http_port, "http_port")
     yield from state_folder(Path(config.server.state_dir).expanduser())
+
+
+def memory_plan(config: Config) -> MemoryPlan | None:
+    """Plan the memory of the engines that run here; None if none of them loads a model."""
+    engines = {config.asr.engine, config.llm.engine, config.tts.engine}
+    return plan(config) if engines & {*ENGINE_EXTRAS, "qwen"} else None
+
+
+def memory(config: Config, planned: MemoryPlan | None) -> Iterator[Finding]:
+    """Yield whether this machine's own card and RAM hold what is planned."""
+    if planned is None:
+        return
+    now = planned.measured
+    if (config.llm.gpu or config.tts.gpu) and now.vram_total_mib is None:
+        mend = "here the plan below is all there is; a GPU build without a card runs on the CPU"
+        yield Finding("note", "VRAM", "no NVIDIA card seen (nvidia-smi)", mend)
+    sizes = (
+        ("VRAM", planned.vram_mib, now.vram_total_mib),
+        ("RAM", planned.ram_mib, now.ram_total_mib),
+    )
+    for what, needed, there in sizes:
+        if there is not None and needed > there:
+            turns = ", ".join(advice.change for advice in planned.advice[:3])
+            mend = f"turn: {turns}" if turns else "take smaller models"
+            yield Finding("BAD", what, f"{needed:,.0f} MiB planned, {there:,.0f} there", mend)
 
 
 def installed_parts(config: Config) -> Iterator[Finding]:

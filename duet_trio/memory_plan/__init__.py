@@ -1,23 +1,23 @@
 """Will it fit? VRAM and RAM of a configuration, planned from the heads of its model files.
 
-Nothing is loaded and no card is needed. Figures that no file tells (contexts, processes, the
-desktop) are assumptions and say so; where nvidia-smi exists, what is really in use stands
-beside the plan.
+Nothing is loaded and no card is needed. Files that are not there yet but that the catalogue knows
+are planned from their published dimensions (`memory_plan.published`), and the plan says so. Figures
+that no file tells (contexts, processes, the desktop) are assumptions and say so; where nvidia-smi
+exists, what is really in use stands beside the plan.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import msgspec
 
 from duet_trio.config import Config
-from duet_trio.engines import gguf
 from duet_trio.errors import MissingFileError
 from duet_trio.memory_plan.llm import plan_llm
 from duet_trio.memory_plan.machine import measure
 from duet_trio.memory_plan.rows import MIB, Advice, Measured, MemoryPlan, Row
+from duet_trio.memory_plan.sources import Sources
 from duet_trio.memory_plan.tts import plan_cpu_voice, plan_qwen
 from duet_trio.models.paths import locate
 
@@ -39,21 +39,23 @@ def plan(config: Config, *, measured: Measured | None = None) -> MemoryPlan:
 
     ``measured``: what the machine says (default: asked now, up to ten seconds).
     """
-    rows, missing = _rows(config)
+    sources = Sources()
+    rows, missing = _rows(config, sources)
     return MemoryPlan(
         rows=tuple(rows),
         advice=tuple(_advice(config, rows)),
         missing=tuple(missing),
+        published=tuple(sources.published),
         measured=measure() if measured is None else measured,
     )
 
 
-def _rows(config: Config) -> tuple[list[Row], list[str]]:
+def _rows(config: Config, sources: Sources) -> tuple[list[Row], list[str]]:
     rows: list[Row] = []
     missing: list[str] = []
     for part in (_llm, _tts, _asr):
         try:
-            rows += part(config)
+            rows += part(config, sources)
         except MissingFileError as error:
             missing.append(str(error))
     rows.append(Row("machine", "server", 0.0, SERVER_MIB, "assumed"))
@@ -62,31 +64,24 @@ def _rows(config: Config) -> tuple[list[Row], list[str]]:
     return rows, missing
 
 
-def _llm(config: Config) -> Iterator[Row]:
+def _llm(config: Config, sources: Sources) -> Iterator[Row]:
     if config.llm.engine == "llama":
-        yield from plan_llm(gguf.read(locate("llm", config.llm.model), "llm.model"), config.llm)
+        yield from plan_llm(sources.head("llm", config.llm.model, "llm.model"), config.llm)
 
 
-def _tts(config: Config) -> Iterator[Row]:
+def _tts(config: Config, sources: Sources) -> Iterator[Row]:
     if config.tts.engine == "qwen":
-        talker = gguf.read(locate("tts", config.tts.model or "."), "tts.model")
-        codec = gguf.read(locate("tts", config.tts.codec or "."), "tts.codec")
+        talker = sources.head("tts", config.tts.model or ".", "tts.model")
+        codec = sources.head("tts", config.tts.codec or ".", "tts.codec")
         yield from plan_qwen(talker, codec, config.tts)
     elif config.tts.engine == "piper":
-        yield plan_cpu_voice(_size(locate("tts", config.tts.model), "tts.model"))
+        yield plan_cpu_voice(sources.size(locate("tts", config.tts.model), "tts.model"))
 
 
-def _asr(config: Config) -> Iterator[Row]:
+def _asr(config: Config, sources: Sources) -> Iterator[Row]:
     if config.asr.engine == "whisper":
-        size = _size(locate("asr", config.asr.model) / "model.bin", "asr.model")
+        size = sources.size(locate("asr", config.asr.model) / "model.bin", "asr.model")
         yield Row("asr", "whisper", 0.0, size / MIB + ASR_PROCESS_MIB, "on the CPU")
-
-
-def _size(path: Path, what: str) -> int:
-    try:
-        return path.stat().st_size
-    except OSError as error:
-        raise MissingFileError(f"{what} = {path}: {error.strerror}") from None
 
 
 def _advice(config: Config, rows: list[Row]) -> Iterator[Advice]:
@@ -94,7 +89,7 @@ def _advice(config: Config, rows: list[Row]) -> Iterator[Advice]:
     tries = [(change, turned(config)) for change, turned in _TURNS if turned(config) != config]
     found = []
     for change, other in tries:
-        others = _rows(other)[0]
+        others = _rows(other, Sources())[0]
         vram = sum(row.vram_mib for row in rows) - sum(row.vram_mib for row in others)
         ram = sum(row.ram_mib for row in rows) - sum(row.ram_mib for row in others)
         if vram >= WORTH_MIB or (vram > -1 and ram >= WORTH_MIB):
@@ -119,7 +114,7 @@ def _fewer_layers(config: Config) -> int:
     if layers == 0 or config.llm.engine != "llama":
         return layers
     try:
-        head = gguf.read(locate("llm", config.llm.model), "llm.model")
+        head = Sources().head("llm", config.llm.model, "llm.model")
     except MissingFileError:
         return layers
     count = head.whole("block_count")

@@ -53,6 +53,7 @@ class MemoryPlan:
     rows: tuple[Row, ...]
     advice: tuple[Advice, ...] = ()
     missing: tuple[str, ...] = ()  # files that could not be read: their share is not counted
+    published: tuple[str, ...] = ()  # not there yet: planned from published dimensions
     measured: Measured = Measured()
 
     @property
@@ -90,6 +91,7 @@ class MemoryPlan:
             )
         lines.append(f"{'sum':8} {'':{width}} {_number(self.vram_mib)} {_number(self.ram_mib)}")
         lines += [f"not counted: {path}" for path in self.missing]
+        lines += [f"not there, from its published size: {path}" for path in self.published]
         lines.append(
             _verdict("VRAM", self.vram_mib, REFERENCE_VRAM_MIB, VRAM_SPARE_MIB, self.fits_vram)
         )

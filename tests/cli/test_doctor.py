@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from duet_trio import cli, doctor, opus
+from duet_trio import cli, doctor, memory_plan, opus
 from duet_trio.config import Config, load
 from duet_trio.errors import MissingLibraryError
 
@@ -130,6 +130,44 @@ def test_native_voice_with_something_else_in_its_file(tmp_path: Path) -> None:
         ("model", "talker.gguf"), ("codec", "codec.gguf"), ("library", "libqwen.so")))  # fmt: skip
     [finding] = bad(scripted(tmp_path, "tts.engine=qwen", *settings))
     assert "talker.gguf" in finding.detail
+
+
+LAPTOP = Path(__file__).parents[2] / "config" / "laptop-8gb.toml"
+
+
+def test_the_plan_of_the_laptop_before_its_models_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DUET_MODELS", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))  # no nvidia-smi
+    settings = ["server.http_port=0", "server.websocket_port=0", f"server.state_dir={tmp_path}"]
+    words = [word for setting in settings for word in ("--set", setting)]
+    assert cli.main(["doctor", "--config", str(LAPTOP), *words]) == 1
+    out = capsys.readouterr().out
+    assert "gemma-4-E4B_q4_0-it.gguf is missing; fetch it with: duet models pull laptop-8gb" in out
+    assert "note  VRAM: no NVIDIA card seen" in out
+    assert "memory, planned, not measured (MiB)" in out
+    assert "VRAM     RAM" in out
+    assert out.count("not there, from its published size: ") == 4
+    assert "of 8,188 MiB; fits" in out
+    assert "of 16,384 MiB; fits" in out
+
+
+def test_a_plan_larger_than_this_card(tmp_path: Path) -> None:
+    config = load(LAPTOP, [f"server.state_dir={tmp_path}"])
+    small = memory_plan.Measured("a small card", 6_144.0, 500.0, 64_000.0)
+    [finding] = doctor.memory(config, memory_plan.plan(config, measured=small))
+    assert finding.verdict == "BAD"
+    assert finding.what == "VRAM"
+    assert "6,144 there" in finding.detail
+    assert "llm.swa_full = false" in finding.mend
+    large = memory_plan.Measured("a large card", 24_000.0, 500.0, 64_000.0)
+    assert list(doctor.memory(config, memory_plan.plan(config, measured=large))) == []
+
+
+def test_scripted_engines_have_no_plan(tmp_path: Path) -> None:
+    assert doctor.memory_plan(scripted(tmp_path)) is None
+    assert list(doctor.memory(scripted(tmp_path), None)) == []
 
 
 def test_damaged_speech_detection_path(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from duet_trio.lab.tiny_gguf import write_pair
 from duet_trio.memory_plan import Measured, MemoryPlan, Row, plan
 from duet_trio.memory_plan.llm import kv_mib, layers_of
 from duet_trio.memory_plan.machine import measure
+from duet_trio.memory_plan.published import published_head
+from duet_trio.models.catalogue import LAPTOP_8GB
 from duet_trio.models.paths import locate
 from tests.native.big_models import gemma_4_e4b, qwen_codec, qwen_talker_17b
 
@@ -113,12 +115,29 @@ def test_what_does_not_fit_says_which_key_to_turn(files: Path) -> None:
     assert savings == sorted(savings, reverse=True)
 
 
-def test_without_files_it_lists_them_and_does_not_promise(files: Path) -> None:
+def test_without_files_it_plans_from_what_is_published(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DUET_MODELS", str(tmp_path))
     planned = plan(load(LAPTOP), measured=UNKNOWN)
+    assert planned.missing == ()
+    assert len(planned.published) == 4
+    assert "not there, from its published size: llm.model = " in planned.render()
+    there = plan(laptop(files), measured=UNKNOWN)
+    assert planned.vram_mib == pytest.approx(there.vram_mib, rel=0.02)
+    for file in LAPTOP_8GB.files:
+        head = published_head(tmp_path / "laptop-8gb" / file.path)
+        if head is not None:
+            assert head.weight_bytes() == pytest.approx(file.size, rel=0.02)
+
+
+def test_unknown_files_that_are_not_there_are_listed_and_nothing_is_promised() -> None:
+    config = load(LAPTOP, ["llm.model=/no/a.gguf", "tts.codec=/no/b.gguf", "asr.model=/no/c"])
+    planned = plan(config, measured=UNKNOWN)
     assert len(planned.missing) == 3
     assert planned.fits_vram is None
     assert "cannot say whether all of it fits: files are missing" in planned.render()
-    assert "not counted: llm.model = " in planned.render()
+    assert "not counted: llm.model = /no/a.gguf" in planned.render()
 
 
 def test_nothing_on_the_card_needs_no_card(tmp_path: Path, files: Path) -> None:
