@@ -28,6 +28,8 @@ from duet_trio.events import NullRecorder, Recorder
 #: A worker that has served for this long starts its next failures from zero.
 GOOD_LIFE_S = 60.0
 LONGEST_BACKOFF_S = 30.0
+#: As many failures in a row count at most for a worker that had been given work: half a second.
+SHORTLY = 2
 #: How long a call waits for an engine that is loading or restarting.
 READY_WAIT_S = 30.0
 #: A process whose pipe has ended is given this long to end by itself, so that the reason is its
@@ -82,6 +84,7 @@ class EngineService:
         self._detail = ""
         self._said = Ready()
         self._good_since = math.inf
+        self._has_worked = False  # in this life
         self.failure: UsageError | None = None
 
     # --- what everybody may ask
@@ -184,6 +187,7 @@ class EngineService:
             job = min(self._queue, key=lambda queued: queued.priority)  # the first of the least
             self._queue.remove(job)
             link.begin(job)
+            self._has_worked = True
         self._show()
 
     # --- the life of the worker
@@ -200,17 +204,27 @@ class EngineService:
                 task_status.started()
                 task_status = trio.TASK_STATUS_IGNORED
                 self._good_since = math.inf
+                self._has_worked = False
                 try:
                     await self._live()
                 finally:
                     self._loaded()
-                failures += 1
-                if trio.current_time() - self._good_since >= GOOD_LIFE_S:
-                    failures = 1
+                failures = self._failures_after(failures)
                 self._restarts += self.failure is None
             await trio.sleep_forever()
         finally:
             self._fail_queue(unavailable(self.kind, "shut down"))
+
+    def _failures_after(self, failures: int) -> int:
+        """The failures in a row that count after a life that has just ended.
+
+        The long waits are for engines that cannot be loaded, or fall over by themselves. One that
+        was given work and hung in it loads again; people wait for it, and it is their questions
+        that set the pace.
+        """
+        if trio.current_time() - self._good_since >= GOOD_LIFE_S:
+            return 1
+        return min(failures + 1, SHORTLY) if self._has_worked else failures + 1
 
     def _loaded(self) -> None:
         """Pass the load turn on (once)."""
