@@ -38,10 +38,10 @@ class _Table:
 
     def matrix(self, name: str, rows: int, columns: int, kind: str) -> None:
         values, size = _KINDS[kind]
-        self.plain(name, math.prod((rows, columns)) // values * size)
+        self.plain(name, math.prod((rows, columns)) // values * size, kind)
 
-    def plain(self, name: str, size_bytes: int) -> None:
-        self.tensors.append(Tensor(name, (), "", 0, size_bytes))
+    def plain(self, name: str, size_bytes: int, kind: str = "") -> None:
+        self.tensors.append(Tensor(name, (), kind, 0, size_bytes))
 
     @property
     def size_bytes(self) -> int:
@@ -107,6 +107,8 @@ def _talker(path: Path, size: int) -> Gguf:
 
 def _codec(path: Path, size: int) -> Gguf:
     table = _Table()
-    table.plain("tok_dec.layers", 243 * _MIB)
+    # 51 MiB of it are F16 in the file and F32 in memory.
+    table.matrix("tok_dec.dec.1.conv_t.weight", 51 * 1024, 512, "F16")
+    table.plain("tok_dec.layers", (243 - 2 * 51) * _MIB)
     table.plain("tok_enc.layers", max(0, size - table.size_bytes))
     return _head(path, "qwen3-tts-tokenizer", table, size, {})

@@ -15,6 +15,8 @@ KV_VALUE_BYTES = 4
 COMPUTE_MIB = 70.0
 CUDA_CONTEXT_MIB = 350.0
 PROCESS_MIB = 120.0
+#: By the end of their names: in the four decoder blocks, and in the two upsamplers.
+TRANSPOSED = (".conv_t.weight", ".0.conv.weight", ".1.conv.weight")
 _NO_SWITCH = "no engine has a switch to save this"
 
 
@@ -27,7 +29,7 @@ def plan_qwen(talker: Gguf, codec: Gguf, section: TtsSection) -> Iterator[Row]:
     embedding = talker.weight_bytes(lambda name: name.startswith("talker.text_embd"))
     main = talker.weight_bytes(lambda name: name.startswith("talker."))
     predictor = talker.weight_bytes(lambda name: name.startswith("code_pred."))
-    decoder = codec.weight_bytes(lambda name: name.startswith("tok_dec."))
+    decoder = decoder_bytes(codec)
     yield row("talker", (main - embedding) / MIB)
     yield row("text embedding", embedding / MIB, _NO_SWITCH)
     yield row("code predictor", predictor / MIB)
@@ -44,6 +46,17 @@ def plan_qwen(talker: Gguf, codec: Gguf, section: TtsSection) -> Iterator[Row]:
     yield row("compute buffers", COMPUTE_MIB, "measured on a CPU")
     vram = CUDA_CONTEXT_MIB if section.gpu else 0.0
     yield Row("tts", "process", vram, PROCESS_MIB, "assumed")
+
+
+def decoder_bytes(codec: Gguf) -> int:
+    """The codec's decoder as libqwen loads it: F16 transposed convolutions grow to F32."""
+    own = codec.weight_bytes(lambda name: name.startswith("tok_dec."))
+    grown = sum(
+        tensor.size_bytes
+        for tensor in codec.tensors
+        if tensor.name.endswith(TRANSPOSED) and tensor.type_name == "F16"
+    )
+    return own + grown
 
 
 def kv_bytes(talker: Gguf, part: str, positions: int) -> float:

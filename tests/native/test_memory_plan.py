@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from duet_trio.config import Config, load
+from duet_trio.config import Config, TtsSection, load
 from duet_trio.engines import gguf
 from duet_trio.lab.tiny_gguf import write_pair
 from duet_trio.memory_plan import Measured, MemoryPlan, Row, plan
 from duet_trio.memory_plan.llm import kv_mib, layers_of
 from duet_trio.memory_plan.machine import measure
 from duet_trio.memory_plan.published import published_head
+from duet_trio.memory_plan.tts import plan_qwen
 from duet_trio.models.catalogue import LAPTOP_8GB
 from duet_trio.models.paths import locate
 from tests.native.big_models import gemma_4_e4b, qwen_codec, qwen_talker_17b
+from tests.native.support import tts_settings
 
 HOME = Path(__file__).resolve().parents[2]
 LAPTOP = HOME / "config" / "laptop-8gb.toml"
@@ -84,6 +88,26 @@ def test_libqwen_figures_meet_its_own_load_log(files: Path) -> None:
     assert "no engine has a switch" in row(planned, "tts", "KV cache").note
     assert row(planned, "tts", "text embedding").note == "no engine has a switch to save this"
     assert row(planned, "tts", "text embedding").vram_mib == pytest.approx(315, rel=0.01)
+
+
+def test_file_sizes_are_what_libqwen_loads(tmp_path: Path) -> None:
+    pair = write_pair(tmp_path)
+    code = (
+        "import json, sys\n"
+        "from duet_trio.engines.native.loading import open_engine\n"
+        "open_engine(json.loads(sys.argv[1])).native.close()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, json.dumps(tts_settings(pair))],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    loaded = [float(size) for size in re.findall(r"Loaded \d+ tensors, ([\d.]+) MB", done.stderr)]
+    assert len(loaded) == 7
+    section = TtsSection(engine="qwen", model=str(pair.talker), codec=str(pair.codec))
+    rows = plan_qwen(gguf.read(pair.talker), gguf.read(pair.codec), section)
+    parts = ("talker", "text embedding", "code predictor", "codec decoder")
+    planned = sum(row.ram_mib for row in rows if row.what in parts)
+    assert planned == pytest.approx(sum(loaded), rel=0.02)
 
 
 def test_the_laptop_fits(files: Path) -> None:
