@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import cast
 
@@ -54,14 +53,18 @@ async def audio_response(
             workshop.check()
         except NoConverterError as error:
             raise RefusalError(501, str(error), code="no_converter") from None
+    nursery = cast(DuetRequest, request).nursery
     answer = HttpAnswer(site.services, site.gate, order)
-    cast(DuetRequest, request).nursery.start_soon(answer.run)
+    nursery.start_soon(answer.run)
     try:
         await answer.first()
     except EngineError as error:
         raise refusal_of(error) from None
+    encoded: trio.abc.ReceiveStream | None = None
+    if form.encoder:
+        encoded = await nursery.start(workshop.encode, form.encoder, answer.next_block)
     response = Response(b"", mimetype=form.mimetype)
-    response.response = AudioBody(answer, workshop, form)
+    response.response = AudioBody(answer, encoded, wav_header() if form is FORMATS["wav"] else b"")
     response.headers.pop("Content-Length", None)
     response.headers["X-Generation"] = str(answer.generation)
     return response
@@ -73,19 +76,14 @@ class AudioBody(ResponseBody):
     Iterating raises `CutOffError` when the answer fails under way; the response then breaks off.
     """
 
-    def __init__(self, answer: HttpAnswer, workshop: Workshop, form: AudioFormat) -> None:
+    def __init__(
+        self, answer: HttpAnswer, encoded: trio.abc.ReceiveStream | None, header: bytes
+    ) -> None:
         self._answer = answer
-        self._workshop = workshop
-        self._form = form
-        self._stack = AsyncExitStack()
-        self._encoded: trio.abc.ReceiveStream | None = None
-        self._header = wav_header() if form.mimetype == "audio/wav" else b""
+        self._encoded = encoded
+        self._header = header
 
     async def __aenter__(self) -> AudioBody:
-        if self._form.encoder:
-            self._encoded = await self._stack.enter_async_context(
-                self._workshop.encoding(self._form.encoder, self._answer.next_block)
-            )
         return self
 
     async def __aexit__(
@@ -94,7 +92,7 @@ class AudioBody(ResponseBody):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._stack.__aexit__(kind, error, traceback)
+        return None
 
     def __aiter__(self) -> AudioBody:
         return self

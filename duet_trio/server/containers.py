@@ -89,16 +89,23 @@ class Workshop:
                 " wav and pcm do not"
             )
 
-    @asynccontextmanager
-    async def encoding(self, encoder: str, source: Source) -> AsyncIterator[trio.abc.ReceiveStream]:
-        """The container of what ``source`` gives, as it is made (see `check`)."""
+    async def encode(
+        self,
+        encoder: str,
+        source: Source,
+        task_status: trio.TaskStatus[trio.abc.ReceiveStream],
+    ) -> None:
+        """Encode what ``source`` gives; ``started`` with the stream of the container's bytes.
+
+        See `check`. Lasts until cancelled, since the stream may be read for longer than its
+        process lives. Raises what ``source`` raises.
+        """
         async with self._room, _program("encode", encoder) as process:
             assert process.stdin is not None
             assert process.stdout is not None
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(_feed, source, process.stdin)
-                yield process.stdout
-                nursery.cancel_scope.cancel()
+            task_status.started(process.stdout)
+            await _feed(source, process.stdin)
+            await trio.sleep_forever()
 
     async def decode(self, data: bytes, most_s: float) -> bytes:
         """Any audio file as 16 kHz s16le mono PCM.

@@ -12,7 +12,7 @@ import time
 from typing import Any, cast
 
 import trio
-from hypercorn.typing import ASGISendCallable
+from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable
 from quart import Response, jsonify, request
 from quart_trio import QuartTrio
 from quart_trio.asgi import TrioASGIHTTPConnection
@@ -46,17 +46,20 @@ HEADERS = {
 class Connection(TrioASGIHTTPConnection):
     """Gives each request its nursery."""
 
+    async def __call__(self, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        """Handle one request to its end."""
+        try:
+            await super().__call__(receive, send)
+        except* CutOffError as group:
+            # Without its last chunk: that is how a client learns that something is missing.
+            log.info("response broken off: %s", group.exceptions[0])
+
     async def handle_request(  # type: ignore[override]
         self, nursery: trio.Nursery, request: TrioRequest, send: ASGISendCallable
     ) -> None:
         """Handle it; what it has started ends with it."""
         cast(DuetRequest, request).nursery = nursery
-        try:
-            await super().handle_request(nursery, request, send)
-        except* CutOffError as group:
-            # Without its last chunk: that is how a client learns that something is missing.
-            log.info("response broken off: %s", group.exceptions[0])
-            nursery.cancel_scope.cancel()
+        await super().handle_request(nursery, request, send)
 
 
 class Application(QuartTrio):

@@ -99,17 +99,13 @@ class HttpServer:
         """Open ones."""
         return self._addresses.total()
 
-    async def run(
-        self,
-        listening: list[sockets.socket],
-        task_status: trio.TaskStatus[list[trio.SocketListener]] = trio.TASK_STATUS_IGNORED,
-    ) -> None:
+    async def run(self, listening: list[sockets.socket]) -> None:
         """Accept until cancelled."""
         listeners = [
             trio.SocketListener(trio.socket.from_stdlib_socket(item)) for item in listening
         ]
         await self._app.startup()
-        await trio.serve_listeners(self.serve, listeners, task_status=task_status)
+        await trio.serve_listeners(self.serve, listeners)
 
     async def serve(self, stream: trio.SocketStream) -> None:
         """Handle one connection, whatever comes; never raises but when cancelled."""

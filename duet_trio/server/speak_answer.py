@@ -10,9 +10,10 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import trio
 
@@ -62,31 +63,17 @@ class PoliteGate:
             return turn
         engine = self._services.tts if who == "tts" else self._services.llm
         limit.total_tokens = max(1, engine.slots)
-        return _PoliteTurn(limit, turn)
+        return cast(Turn, _politely(limit, turn))
 
     def waiting(self) -> dict[str, int]:
         """Who waits, by engine."""
         return {who: limit.statistics().tasks_waiting for who, limit in self._limits.items()}
 
 
-class _PoliteTurn:
-    """See `PoliteGate`."""
-
-    def __init__(self, limit: trio.CapacityLimiter, turn: Turn) -> None:
-        self._limit = limit
-        self._turn = turn
-
-    async def __aenter__(self) -> Hold:
-        await self._limit.acquire_on_behalf_of(self)
-        try:
-            return await self._turn.__aenter__()
-        except BaseException:
-            self._limit.release_on_behalf_of(self)
-            raise
-
-    async def __aexit__(self, *exc: object) -> None:
-        self._limit.release_on_behalf_of(self)
-        await self._turn.__aexit__(*exc)
+@asynccontextmanager
+async def _politely(limit: trio.CapacityLimiter, turn: Turn) -> AsyncIterator[Hold]:
+    async with limit, turn as hold:
+        yield hold
 
 
 class PcmSink:

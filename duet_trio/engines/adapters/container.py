@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import av
 import numpy as np
@@ -62,12 +62,12 @@ def encode(source: BinaryIO, out: BinaryIO, name: str) -> int:
     with av.open(
         _Out(out), "w", format=wanted.container, container_options=options, buffer_size=4096
     ) as container:
-        stream = container.add_stream(wanted.codec, rate=wanted.rate_hz)
+        stream = cast(av.AudioStream, container.add_stream(wanted.codec, rate=wanted.rate_hz))
         stream.layout = "mono"
         if wanted.container != "flac":
             stream.bit_rate = wanted.bit_rate
         resampler = av.AudioResampler(
-            format=stream.codec_context.format or "s16",
+            format=stream.codec_context.format,
             layout="mono",
             rate=wanted.rate_hz,
             frame_size=0,
