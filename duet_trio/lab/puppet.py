@@ -86,7 +86,12 @@ class Puppet:
         *,
         slow_s: float = 0.0,
         mode: ListenMode = "auto",
+        memory: int = TONES // 2,
     ) -> None:
+        """``memory``: so many earlier answers are known by their sound; few where many boards
+        share the tones.
+        """
+        self._memory = memory
         self.device_id = device_id
         self.mode: ListenMode = mode
         self.slow_s = slow_s
@@ -206,7 +211,7 @@ class Puppet:
         part.played_at.append(part.plays_until)
 
     def _heard_before(self, whose: int) -> bool:
-        return any(part.generation == whose for part in self.parts[-(TONES // 2) : -1])
+        return any(part.generation == whose for part in self.parts[-1 - self._memory : -1])
 
     def _text(self, text: str, now: float) -> None:
         try:

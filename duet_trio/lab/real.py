@@ -53,32 +53,34 @@ class RealLab(Lab):
     def host(self, wire: MemoryWire, who: Handshake) -> None:
         """Connect a board that stands on a wire of messages, over a WebSocket."""
         assert self._nursery is not None, "the lab is not open"
-        self._nursery.start_soon(self._bridge, wire, who)
-
-    async def _bridge(self, wire: MemoryWire, who: Handshake) -> None:
-        headers = client_headers(device_id=who.device_id, client_id="lab", version=1)
         url = f"ws://127.0.0.1:{self.port}/xiaozhi/v1/"
-        try:
-            async with open_websocket_url(
-                url, extra_headers=[(name.encode(), value.encode()) for name, value in headers]
-            ) as socket:
+        self._nursery.start_soon(bridge, url, wire, who)
 
-                async def up() -> None:
-                    with suppress(ConnectionLostError, ConnectionClosed):
-                        while True:
-                            await socket.send_message(await wire.receive())
-                    nursery.cancel_scope.cancel()
 
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(up)
-                    with suppress(ConnectionLostError, ConnectionClosed):
-                        while True:
-                            await wire.send(await socket.get_message())
-                    nursery.cancel_scope.cancel()
-        except* (HandshakeError, ConnectionClosed, OSError):
-            pass  # the board finds its wire closed
-        finally:
-            await wire.close("gone")
+async def bridge(url: str, wire: MemoryWire, who: Handshake) -> None:
+    """Carry a wire's messages over a WebSocket until either end is gone, then drop it."""
+    headers = client_headers(device_id=who.device_id, client_id="lab", version=1)
+    try:
+        async with open_websocket_url(
+            url, extra_headers=[(name.encode(), value.encode()) for name, value in headers]
+        ) as socket:
+
+            async def up() -> None:
+                with suppress(ConnectionLostError, ConnectionClosed):
+                    while True:
+                        await socket.send_message(await wire.receive())
+                nursery.cancel_scope.cancel()
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(up)
+                with suppress(ConnectionLostError, ConnectionClosed):
+                    while True:
+                        await wire.send(await socket.get_message())
+                nursery.cancel_scope.cancel()
+    except* (HandshakeError, ConnectionClosed, OSError):
+        pass  # the board finds its wire closed
+    finally:
+        await wire.close("gone")
 
 
 @asynccontextmanager
