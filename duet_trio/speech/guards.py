@@ -14,8 +14,8 @@ from duet_trio.speech.measure import SECONDS_PER_UNIT, speakable, speech_units
 _SILENT_DBFS = -60.0  # below the noise of any board's microphone with a voice in front of it
 _QUIET_DBFS = -45.0
 _SHORT_MS = 400.0
-_NO_SPEECH = 0.6  # whisper's own limits
-_LOG_PROBABILITY = -1.0
+_NO_SPEECH = 0.6  # whisper's own limit
+_LOG_PROBABILITY = -0.9  # its own is -1.0; in half a window it is surer of nothing (-0.97)
 _COMPRESSION = 2.4
 _TOO_FAST = 3.5  # times normal speech
 _REPEATS = 6  # "no no no no" is a turn

@@ -1,8 +1,10 @@
 """Speech recognition: whisper through faster-whisper (CTranslate2), int8 on the CPU, no network.
 
-One call recognises one utterance and cannot be interrupted: the encoder always works through
-a window of 30 s, whatever the utterance's length. Repeats at higher temperatures are off: they
-multiply the time of exactly the noises that are no speech. Judging the figures of a doubtful
+One call recognises one utterance and cannot be interrupted. The encoder works through a window of
+30 s, whatever the utterance's length; half of it does for utterances up to `_SHORT_S` and takes
+0.13 instead of 0.35 s (whisper-tiny, one core), with the same text. A window of 6 s was tried:
+there the decoder repeats short utterances until its limit. Repeats at higher temperatures are off:
+they multiply the time of exactly the noises that are no speech. Judging the figures of a doubtful
 transcript is left to the caller.
 """
 
@@ -27,6 +29,10 @@ _SHORTEST_S = 0.1
 _TOKENS_PER_S = 12
 _TOKENS_BASE = 16
 _TOKENS_MOST = 224
+#: Longest utterance that is recognised in half a window: silence must follow it there too.
+_SHORT_S = 11.0
+_FRAMES_PER_S = 100
+_SHORT_WINDOW_S = 15
 #: A call against the warm-up's time: text to decode comes on top of the encoder's window.
 _STEP_FACTOR = 3.0
 
@@ -50,7 +56,7 @@ class WhisperAdapter:
                 f"asr.engine = whisper: faster-whisper cannot be used ({error}); run: make install"
             ) from None
         try:
-            self._model = WhisperModel(
+            self._model = _windowed(WhisperModel)(
                 str(path),
                 device="cpu",
                 compute_type="int8",
@@ -93,6 +99,7 @@ class WhisperAdapter:
         if self._languages <= {"en"}:
             code = "en"
         duration_s = len(audio) / LISTEN_RATE_HZ
+        self._model.window_s = _SHORT_WINDOW_S if duration_s <= _SHORT_S else None
         segments, info = self._model.transcribe(
             audio,
             language=code if code in self._languages else None,
@@ -111,6 +118,20 @@ class WhisperAdapter:
             if cancelled():
                 break
         return _transcript(found, str(info.language))
+
+
+def _windowed(model: type[Any]) -> type[Any]:
+    """``WhisperModel`` whose encoder sees the first ``window_s`` of its window only."""
+
+    class Windowed(model):  # type: ignore[misc]  # faster-whisper has no types
+        window_s: int | None = None
+
+        def encode(self, features: np.ndarray[Any, Any]) -> Any:
+            if self.window_s is not None:
+                features = features[..., : self.window_s * _FRAMES_PER_S]
+            return super().encode(features)
+
+    return Windowed
 
 
 def _transcript(segments: list[Any], language: str) -> Transcript:
