@@ -64,8 +64,8 @@ async def _one_run(options: BoardsOptions, boards: int, spread_s: float) -> dict
         (folder / "boards.json").write_bytes(msgspec.json.encode(facts))
         settings = [
             f"llm.script=[{ANSWER!r}]",
-            "llm.tokens_per_s=100",
-            "tts.rtf=0.25",  # blocks of 200 ms every 50: no gap of the voice's own making
+            "llm.tokens_per_s=60",
+            "tts.rtf=0.3",  # blocks of 200 ms every 60: no gap of the voice's own making
             f"pacer.complexity={options.complexity}",
             f"trace.path={trace.as_posix()!r}",
         ]
@@ -87,6 +87,7 @@ async def _one_run(options: BoardsOptions, boards: int, spread_s: float) -> dict
         "boards": boards,
         "questions_within_s": spread_s,
         "answers": figures.answers,
+        "lost_connections": figures.lost,
         "packets": packets,
         "speaking_share": round(figures.speaking_s / together_s, 2),
         "server_late_ms": Spread.of(late_ms or [0.0]).as_dict(),
@@ -110,15 +111,21 @@ class _Load:
         self._began = trio.current_time()
         self._server_s = server.cpu_s()
         self._workers_s = _children_cpu_s(server.pid)
+        self._all_s = _machine_cpu_s()
+        self._ours_s = _ours_cpu_s()
 
     def used(self) -> dict[str, float]:
         """Share of one core, and memory."""
         elapsed_s = trio.current_time() - self._began
+        server_s = self._server.cpu_s() - self._server_s
+        workers_s = _children_cpu_s(self._server.pid) - self._workers_s
+        boards_s = _ours_cpu_s() - self._ours_s
+        rest_s = max(0.0, _machine_cpu_s() - self._all_s - server_s - workers_s - boards_s)
         return {
-            "server_cpu": round((self._server.cpu_s() - self._server_s) / elapsed_s, 3),
-            "workers_cpu": round(
-                (_children_cpu_s(self._server.pid) - self._workers_s) / elapsed_s, 3
-            ),
+            "server_cpu": round(server_s / elapsed_s, 3),
+            "workers_cpu": round(workers_s / elapsed_s, 3),
+            "boards_cpu": round(boards_s / elapsed_s, 3),
+            "others_cpu": round(rest_s / elapsed_s, 3),
             "server_rss_mb": round(self._server.rss_mb(), 1),
         }
 
@@ -133,6 +140,22 @@ def _children_cpu_s(pid: int) -> float:
     except OSError:
         pass
     return total
+
+
+def _ours_cpu_s() -> float:
+    """Processor time of this process: the boards."""
+    times = os.times()
+    return times.user + times.system
+
+
+def _machine_cpu_s() -> float:
+    """Processor time of everybody, what a host took away included (Linux; else 0)."""
+    try:
+        fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+    except OSError:
+        return 0.0
+    ticks = [int(field) for field in fields]
+    return (sum(ticks) - ticks[3] - ticks[4]) / 100.0  # without idle and waiting for disks
 
 
 async def _all(stream: trio.abc.ReceiveStream) -> str:
@@ -160,7 +183,8 @@ def report(figures: dict[str, Any]) -> str:
         lines.append(
             f"{run['boards']} boards, first questions within {run['questions_within_s']:g} s,"
             f" {100 * run['speaking_share']:.0f} % speaking, {run['answers']} answers,"
-            f" {run['packets']} packets, load average {run['load_average']}\n"
+            f" {run['packets']} packets, {run['lost_connections']} connections lost,"
+            f" load average {run['load_average']}\n"
             f"  sent − due: median {late['median']:.2f}  p99 {late['p99']:.2f}"
             f"  largest {late['largest']:.2f} ms\n"
             f"  gaps at the boards: mean {run['gap_mean_ms']:.2f}  p99.9 {run['gap_p999_ms']:.1f}"
@@ -170,6 +194,7 @@ def report(figures: dict[str, Any]) -> str:
             f" largest {run['ticker_largest_ms']:.1f})\n"
             f"  first audio: median {first['median']:.2f}  p99 {first['p99']:.2f} s;"
             f" server {100 * run['server_cpu']:.0f} % of a core, workers"
-            f" {100 * run['workers_cpu']:.0f} %, {run['server_rss_mb']:.0f} MB"
+            f" {100 * run['workers_cpu']:.0f} %, boards {100 * run['boards_cpu']:.0f} %,"
+            f" everybody else here {100 * run['others_cpu']:.0f} %; {run['server_rss_mb']:.0f} MB"
         )
     return "\n".join(lines)

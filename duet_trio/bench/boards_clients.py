@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
 import trio
+from trio_websocket import ConnectionClosed
 
 from duet_trio.bench.talker import LISTEN, Talker, talking
 from duet_trio.opus import Encoder
 
 FRAME_S = 0.06
 SPEAK_PACKETS = 50
-CONNECT_AT_ONCE = 10
 #: A board's id as `talking` makes it.
 DEVICE = "02:00:00:00:{:02x}:{:02x}"
 
@@ -32,6 +31,7 @@ class ClientFigures:
     gaps_ms: list[float] = field(default_factory=list)
     first_audio_s: list[float] = field(default_factory=list)
     answers: int = 0
+    lost: int = 0  # connections that broke; 0 unless the server failed
     speaking_s: float = 0.0  # microphone open, of all boards together
     listening_s: float = 0.0  # an answer arriving
 
@@ -49,15 +49,30 @@ async def run_boards(
     microphone = _microphone()
     rng = random.Random(seed)
     delays = [rng.uniform(0, spread_s) for _ in range(boards)]
-    async with AsyncExitStack() as stack:
+    async with trio.open_nursery() as nursery:
         talkers = [
-            await stack.enter_async_context(talking(url, number)) for number in range(1, boards + 1)
+            await nursery.start(_connected, url, number, figures) for number in range(1, boards + 1)
         ]
         with trio.move_on_after(seconds):
-            async with trio.open_nursery() as nursery:
+            async with trio.open_nursery() as talk:
                 for talker, delay_s in zip(talkers, delays, strict=True):
-                    nursery.start_soon(_board, talker, delay_s, microphone, figures)
+                    talk.start_soon(_board, talker, delay_s, microphone, figures)
+        nursery.cancel_scope.cancel()
     return figures
+
+
+async def _connected(
+    url: str,
+    number: int,
+    figures: ClientFigures,
+    task_status: trio.TaskStatus[Talker] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    try:
+        async with talking(url, number) as talker:
+            task_status.started(talker)
+            await trio.sleep_forever()
+    except* ConnectionClosed:
+        figures.lost += 1
 
 
 async def _board(
@@ -66,21 +81,29 @@ async def _board(
     await trio.sleep(delay_s)
     first = True
     while True:
-        if not first:
-            await _speak(talker, microphone)
-            figures.speaking_s += len(microphone) * FRAME_S
-        first = False
-        await talker.say(LISTEN)  # what was just heard shall not count as a wake word's sound
-        seen, stops = len(talker.arrivals), len(talker.stops)
-        asked = trio.current_time()
-        await talker.ask("go on")
-        await talker.until_stops(stops + 1)
-        arrivals = talker.arrivals[seen:]
-        if arrivals:
-            figures.answers += 1
-            figures.first_audio_s.append(arrivals[0] - asked)
-            figures.listening_s += arrivals[-1] - arrivals[0]
-            figures.gaps_ms += [(after - before) * 1000 for before, after in pairwise(arrivals)]
+        try:
+            if not first:
+                await _speak(talker, microphone)
+                figures.speaking_s += len(microphone) * FRAME_S
+            first = False
+            await _ask(talker, figures)
+        except ConnectionClosed:
+            figures.lost += 1
+            return
+
+
+async def _ask(talker: Talker, figures: ClientFigures) -> None:
+    await talker.say(LISTEN)  # what was just heard shall not count as a wake word's sound
+    seen, stops = len(talker.arrivals), len(talker.stops)
+    asked = trio.current_time()
+    await talker.ask("go on")
+    await talker.until_stops(stops + 1)
+    arrivals = talker.arrivals[seen:]
+    if arrivals:
+        figures.answers += 1
+        figures.first_audio_s.append(arrivals[0] - asked)
+        figures.listening_s += arrivals[-1] - arrivals[0]
+        figures.gaps_ms += [(after - before) * 1000 for before, after in pairwise(arrivals)]
 
 
 async def _speak(talker: Talker, microphone: Sequence[bytes]) -> None:

@@ -139,8 +139,8 @@ class Answer:
 
     def _packets_in(self, piece: SpokenPiece) -> int:
         """Packets of a piece in all: an estimate from its text while it is being made."""
-        if piece.ended:
-            return piece.packets
+        if piece.total is not None:
+            return piece.total
         expected_s = max(piece.audio_s, self._services.estimates.audio_s(piece.text))
         return max(piece.packets + 1, math.ceil(expected_s / FRAME_S))
 

@@ -1,8 +1,10 @@
 """From PCM to packets: the part of an answer between its voice and its pacer.
 
 Encoding happens as PCM arrives, not when a packet is due: at its due time a packet is only a
-send. The engine's callback puts PCM in synchronously, so that the engine never waits; the queue
-is bounded by the answer, which asks for the next piece only while little audio waits.
+send. What is further ahead than `STORE` packets waits as PCM: a voice that is far ahead would
+otherwise make the encoders' work of ten seconds fall into one. The engine's callback puts PCM in
+synchronously, so that the engine never waits; the queue is bounded by the answer, which asks for
+the next piece only while little audio waits.
 
 Pieces and packets coincide: the last packet of a piece is filled with silence. The alternative,
 letting the next piece's first samples fill it, would hold voiced audio back until they come, and
@@ -22,6 +24,8 @@ from duet_trio.session.encode_turns import EncodeTurns
 from duet_trio.speech.pcm import TailHolder
 
 BYTES_PER_S = 2 * SPEECH_RATE_HZ
+#: Packets encoded in advance of the pacer: 1 s, many times longer than any wait for the encoder.
+STORE = 16
 
 
 class PacketEncoder(Protocol):
@@ -41,7 +45,7 @@ class PacketEncoder(Protocol):
 
 @dataclass(slots=True)
 class SpokenPiece:
-    """What became of one piece so far. ``packets`` is final once ``ended``.
+    """What became of one piece so far. ``packets`` are encoded; ``total`` is known once it ended.
 
     ``taken`` counts the packets that the pacer has fetched: from the first one on the piece can
     no longer be dropped.
@@ -53,7 +57,8 @@ class SpokenPiece:
     packets: int = 0
     taken: int = 0
     audio_s: float = 0.0
-    ended: bool = False
+    ended: bool = False  # all of it is encoded
+    total: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,8 @@ class Packet:
 class _Work:
     piece: SpokenPiece
     blocks: deque[bytes] = field(default_factory=deque)
+    received: int = 0  # bytes in all
+    waiting: int = 0  # bytes that are not yet encoded
     ended: bool = False
     dropped: bool = False
 
@@ -90,6 +97,7 @@ class SpeechLine:
         self._packet_made = trio.Event()
         self._encoded_all = False
         self._room = trio.Event()
+        self._fetched = trio.Event()
         self._next_sequence = 0
         self._queued_bytes = 0
         self.pieces: list[SpokenPiece] = []
@@ -107,13 +115,17 @@ class SpeechLine:
         """Take PCM of the piece begun last (any length; s16le at `SPEECH_RATE_HZ`)."""
         work = self._works[-1]
         work.blocks.append(pcm)
+        work.received += len(pcm)
+        work.waiting += len(pcm)
         work.piece.audio_s += len(pcm) / BYTES_PER_S
         self._queued_bytes += len(pcm)
         self._wake()
 
     def end(self) -> None:
         """The piece begun last has all its PCM."""
-        self._works[-1].ended = True
+        work = self._works[-1]
+        work.ended = True
+        work.piece.total = -(-work.received // self._encoder.frame_bytes)
         self._wake()
 
     def drop(self) -> bool:
@@ -121,13 +133,14 @@ class SpeechLine:
         work = self._works[-1] if self._works else None
         if work is None or work.piece is not self.pieces[-1] or work.piece.taken:
             return False
-        self._queued_bytes -= sum(len(block) for block in work.blocks)
+        self._count_encoded(work, work.waiting)
         work.blocks.clear()
         work.ended = work.dropped = True
         kept = [packet for packet in self._packets if packet.piece is not work.piece]
         self._next_sequence -= len(self._packets) - len(kept)
         self._packets = deque(kept)
         self.pieces.pop()
+        self._fetched.set()
         self._wake()
         return True
 
@@ -157,6 +170,7 @@ class SpeechLine:
         packet = self._packets.popleft()
         packet.piece.taken += 1
         self._room.set()
+        self._fetched.set()
         return packet
 
     async def encode(self) -> None:
@@ -182,20 +196,31 @@ class SpeechLine:
                 rest += holder.finish()
                 rest += bytes(-len(rest) % size)
             elif work.blocks:
-                block = work.blocks.popleft()
-                self._queued_bytes -= len(block)
-                rest += holder.feed(block)
+                rest += holder.feed(work.blocks.popleft())
             else:
                 await self._wait()
                 continue
             while len(rest) >= size and not work.dropped:
+                if len(self._packets) >= STORE:
+                    self._fetched = trio.Event()
+                    await self._fetched.wait()
+                    continue
                 async with self._turns.turn(self._stored):
                     if not work.dropped:  # meanwhile
                         self._put(self._encoder.encode(bytes(rest[:size])), work.piece)
+                        self._count_encoded(work, size)
                         del rest[:size]
             if last:
+                # A quiet tail is dropped, not encoded: it must not count as audio ahead for ever,
+                # or `room` would never come again and the answer would hang.
+                self._count_encoded(work, work.waiting)
                 work.piece.ended = True
                 return
+
+    def _count_encoded(self, work: _Work, size: int) -> None:
+        size = min(size, work.waiting)  # the last packet is filled up
+        work.waiting -= size
+        self._queued_bytes -= size
 
     def _stored(self) -> int:
         return len(self._packets)
