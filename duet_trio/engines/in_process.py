@@ -164,6 +164,9 @@ async def _serve(
                     await send.send_all(encode(out))
                 elif out.effect == "garbage":
                     await send.send_all(out.data)
+                elif out.effect == "flood":
+                    while True:
+                        await send.send_all(out.data)
                 elif out.effect == "stop":
                     await trio.sleep_forever()
                 else:

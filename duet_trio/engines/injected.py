@@ -14,6 +14,7 @@ empty   the job ends now, without (further) output
 short   46 ms of audio (one token, one word), then the end
 endless output without end; the step's own bound (cap, tokens) still holds
 garbage random bytes on the pipe
+flood   output without end and without pause, well-formed
 late    a cancel takes effect only ``value`` seconds after it came, and output goes on till then
 deaf    a cancel is ignored; the job runs to its normal end
 ====== ==========================================================================================
@@ -29,15 +30,17 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from duet_trio.engines.contracts import SPEECH_RATE_HZ, Inject
+from duet_trio.engines.pipe import Block, Job, Text, WriteJob, encode
 
 EFFECTS = frozenset(
-    "hang error crash stop slow empty short endless garbage late deaf".split()  # noqa: SIM905
+    "hang error crash stop slow empty short endless garbage flood late deaf".split()  # noqa: SIM905
 )
 #: Effects that decide how the job ends; the adapter is left (or not even called).
 ENDINGS = frozenset({"error", "empty", "short", "endless"})
 SLOW_FACTOR = 1.3
 SHORT_AUDIO_S = 0.046
 GARBAGE_BYTES = 4096
+FLOOD_BYTES = 9600  # 0.2 s of speech
 ENDLESS_TEXT = " and so on"
 ENDLESS_REPEATS = 50
 
@@ -52,6 +55,13 @@ def garbage(seed: int) -> bytes:
     return random.Random(seed).randbytes(GARBAGE_BYTES)
 
 
+def flood_message(job: Job) -> bytes:
+    """One message of a flood, framed: output such as that job's, or a block where it has none."""
+    if isinstance(job, WriteJob):
+        return encode(Text(job.id, ENDLESS_TEXT * 100))
+    return encode(Block(job.id, bytes(FLOOD_BYTES)))
+
+
 class Committer:
     """Commits one job's fault. Lives on the job's thread, save `ignores_cancel`."""
 
@@ -62,8 +72,10 @@ class Committer:
         seed: int,
         announce: Callable[[str], None],
         write_raw: Callable[[bytes], None],
+        flood: bytes = b"",
     ) -> None:
         self._inject = inject
+        self._flood = flood
         self._seed = seed
         self._announce = announce
         self._write_raw = write_raw
@@ -101,6 +113,9 @@ class Committer:
                 os.kill(os.getpid(), signal.SIGSTOP)
             case "garbage":
                 self._write_raw(garbage(self._seed))
+            case "flood":
+                while True:  # until somebody ends this process
+                    self._write_raw(self._flood)
             case "slow":
                 self.slow_factor = inject.value or SLOW_FACTOR
             case "late":

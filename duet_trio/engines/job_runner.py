@@ -14,6 +14,7 @@ from duet_trio.engines.injected import (
     ENDLESS_REPEATS,
     ENDLESS_TEXT,
     Committer,
+    flood_message,
     short_block,
 )
 from duet_trio.engines.output import Output
@@ -56,6 +57,7 @@ class RunningJob:
             seed=job.id,
             announce=lambda effect: output.send(Injected(job.id, effect)),
             write_raw=output.write_raw,
+            flood=flood_message(job),
         )
 
     def cancel(self) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from duet_trio.engines.injected import SLOW_FACTOR, garbage
+from duet_trio.engines.injected import SLOW_FACTOR, flood_message, garbage
 from duet_trio.engines.pipe import (
     Cancelled,
     DoneSpeak,
@@ -25,7 +25,7 @@ FINAL = (DoneSpeak, DoneTranscribe, DoneWrite, Failed)
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """What only the process around the engine can do: ``crash``, ``stop``, ``garbage``."""
+    """What only the process around the engine can do: crash, stop, garbage, flood."""
 
     effect: str
     data: bytes = b""
@@ -36,6 +36,7 @@ class ScriptedJob:
 
     def __init__(self, job: Job, output: Output, now: float) -> None:
         self.number = job.id
+        self._job = job
         self.over = False
         self._inject = job.inject
         self._output = output
@@ -111,6 +112,8 @@ class ScriptedJob:
                 out.append(Act(inject.effect))
             case "garbage":
                 out.append(Act("garbage", garbage(self.number)))
+            case "flood":
+                out.append(Act("flood", flood_message(self._job)))
             case "slow":
                 self._slow_factor = inject.value or SLOW_FACTOR
             case "late":

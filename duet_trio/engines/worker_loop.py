@@ -189,3 +189,6 @@ def _commit(act: Act, output: Output) -> None:
             os.kill(os.getpid(), signal.SIGSTOP)
         case "garbage":
             output.write_raw(act.data)
+        case "flood":
+            while True:
+                output.write_raw(act.data)

@@ -43,6 +43,7 @@ EFFECTS = (
     "short",
     "endless",
     "garbage",
+    "flood",
     "late",
     "deaf",
 )

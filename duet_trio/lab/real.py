@@ -121,6 +121,7 @@ CHOSEN = (
     Cell("tts", "crash", "mid-piece", "none", "tts.block", 2),
     Cell("tts", "stop", "mid-piece", "wake word", "tts.block", 1),
     Cell("tts", "garbage", "mid-piece", "none", "tts.block", 1),
+    Cell("tts", "flood", "mid-piece", "none", "tts.block", 1),
     Cell("tts", "endless", "before the first block", "button", "tts.start", 1),
     Cell("tts", "error", "LLM paused for TTS", "none", "tts.start", 2),
     Cell("tts", "empty", "before the first block", "none", "tts.start", 1),

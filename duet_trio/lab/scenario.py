@@ -35,7 +35,7 @@ STORIES = (
 )
 
 #: After these the worker is killed: no engine may restart without one of them.
-DEADLY = frozenset({"hang", "crash", "stop", "garbage", "deaf", "late", "slow", "endless"})
+DEADLY = frozenset({"hang", "crash", "stop", "garbage", "flood", "deaf", "late", "slow", "endless"})
 
 
 class Deed(Struct, frozen=True):

@@ -13,7 +13,7 @@ def test_all_phases_triggers_and_effects_are_in_the_matrix() -> None:
     assert {cell.engine for cell in chosen} == {"asr", "llm", "tts"}
     assert len({cell.phase for cell in chosen}) == 8
     assert len({cell.trigger for cell in chosen}) == 7
-    assert len({cell.effect for cell in chosen}) == 11
+    assert len({cell.effect for cell in chosen}) == 12
     assert len(set(chosen)) == len(chosen) >= 500
 
 

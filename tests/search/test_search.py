@@ -39,7 +39,7 @@ def test_fifteen_hundred_scenarios_pass(capsys: pytest.CaptureFixture[str]) -> N
         "draining",
     }
     assert len(triggers) == 9
-    assert len(faults) == 60  # five seams x eleven effects, four of the socket, none
+    assert len(faults) == 65  # five seams x twelve effects, four of the socket, none
     with capsys.disabled():
         rate = report.scenarios / report.seconds
         print(f"\n{report.scenarios} scenarios, {rate:.0f}/s, {len(report.coverage)} combinations")
