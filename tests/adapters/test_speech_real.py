@@ -162,8 +162,7 @@ def test_silence_and_noise_are_told_by_their_figures(whisper: WhisperAdapter) ->
     noise = np.random.default_rng(1).normal(0, 800, 3 * LISTEN_RATE_HZ).astype("<i2")
     for pcm in (bytes(2 * LISTEN_RATE_HZ * 2), noise.tobytes()):
         transcript = whisper.transcribe(TranscribeJob(1, pcm), never)
-        assert transcript.no_speech_probability > 0.8
-        assert transcript.mean_log_probability < -0.9
+        assert transcript.no_speech_probability > 0.9
 
 
 @pytest.mark.parametrize("pcm", [b"", b"\0", bytes(2000), bytes(2001)])
