@@ -9,7 +9,7 @@ from typing import Any
 
 import trio
 
-from duet_trio.bench import abort, answer, boards, ears, hello, pace, turns
+from duet_trio.bench import abort, answer, boards, ears, hello, pace, tts, turns
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -70,11 +70,25 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         boards.report,
     )
 
+    one = benches.add_parser("tts", help="what our way to a voice adds to the voice's own time")
+    one.add_argument("--voice", choices=["native", "demo"], default="native")
+    one.add_argument(
+        "--library", default="", help="libqwen (default: duet models pull libqwen-cpu)"
+    )
+    one.add_argument("--pieces", type=int, default=25)
+    one.add_argument("--cancels", type=int, default=12)
+    one.add_argument("--kills", type=int, default=3)
+    _finish(one, lambda args: tts.measure(_tts_options(args)), tts.report)
+
     turns.add_arguments(benches.add_parser("turns", help="turns beside overlap, the same texts"))
 
 
 def _abort_options(args: argparse.Namespace) -> abort.AbortOptions:
     return abort.AbortOptions(args.aborts, args.boards, args.hang, args.seed)
+
+
+def _tts_options(args: argparse.Namespace) -> tts.TtsOptions:
+    return tts.TtsOptions(args.voice, args.pieces, args.cancels, args.kills, args.library)
 
 
 def _finish(

@@ -1,0 +1,222 @@
+"""``duet bench tts``: what our way to a voice costs, beside the voice's own time.
+
+* *added*: from the moment a block of PCM leaves the engine's library to its arrival at the
+  caller in the main process: shim, cffi, the worker's Python, pipe, trio. Measured with the
+  native voice, whose library is wrapped for that (`chunk_clock.c`); other voices have no such
+  place to put a clock.
+* *cancel*: from a cancelled call to the engine's being idle, beside the longest block.
+* *restart*: from a SIGKILL to ready again, beside the load of the model alone.
+
+The native voice runs the published libqwen on a tiny pair of models with random weights, made
+here: every stage is the engine's own, the sound is noise. ``--voice demo`` takes the demo's.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import trio
+
+from duet_trio.bench.chunk_clock import ChunkClock, added_ms, build_clock
+from duet_trio.bench.figures import Spread, machine
+from duet_trio.bench.processes import BenchError
+from duet_trio.config import TtsSection
+from duet_trio.engines.client import TtsClient
+from duet_trio.engines.contracts import SpeechRequest
+from duet_trio.engines.native.maker_task import Task
+from duet_trio.engines.process import ProcessCarrier
+from duet_trio.engines.supervisor import EngineService
+from duet_trio.lab.tiny_gguf import write_pair
+from duet_trio.models.catalogue import LIBQWEN_CPU
+from duet_trio.models.paths import model_folder, require
+from duet_trio.voices.making import run_task
+
+#: The promises.
+ADDED_MS, RESTART_S = 0.3, 0.3
+TEXT = "Hello there, this is a bench."
+LONG_TEXT = "This goes on and on, until somebody stops it. " * 4
+RUN_AWAY = "~" * 200 + "a"  # the tiny pair speaks to its cap
+_POLL_S = 0.0005
+_CANCEL_AFTER_S = (0.05, 0.25, 0.6)
+
+
+@dataclass(frozen=True, slots=True)
+class TtsOptions:
+    """``voice``: ``native`` or ``demo``; ``library``: of the native one (empty: as pulled)."""
+
+    voice: Literal["native", "demo"]
+    pieces: int
+    cancels: int
+    kills: int
+    library: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Voice:
+    section: TtsSection
+    clock: ChunkClock | None
+    long_text: str
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        made: dict[str, Any] = msgspec.to_builtins(self.section)
+        return made
+
+
+class _Bench:
+    """One voice in its worker, and what is measured of it."""
+
+    def __init__(self, service: EngineService, voice: _Voice) -> None:
+        self._service = service
+        self._client = TtsClient(service, voice.section)
+        self._voice = voice
+
+    async def speak(self, text: str, cap_s: float) -> list[float]:
+        """Speak a piece; when its blocks arrived."""
+        arrived: list[float] = []
+        request = SpeechRequest(text, generation=1, piece=0, cap_s=cap_s)
+        await self._client.speak(request, lambda _: arrived.append(time.monotonic()))
+        return arrived
+
+    async def added(self, pieces: int) -> tuple[list[float], float]:
+        """Milliseconds added to each block; the longest time between two blocks, in ms."""
+        clock = self._voice.clock
+        assert clock is not None
+        added: list[float] = []
+        longest_s = 0.0
+        for _ in range(pieces):
+            before = len(clock.blocks_s())
+            arrived = await self.speak(TEXT, 8.0)
+            left = clock.blocks_s()[before:]
+            added += added_ms(left, arrived)
+            spaces = [after - first for first, after in itertools.pairwise(left)]
+            longest_s = max([longest_s, *spaces])
+        return added, longest_s * 1000
+
+    async def cancel(self, after_s: float) -> float:
+        """Milliseconds from a cancel, so long after the first block, to the engine's being idle."""
+        first = trio.Event()
+        async with trio.open_nursery() as nursery:
+
+            async def talk() -> None:
+                request = SpeechRequest(self._voice.long_text, generation=1, piece=0, cap_s=30.0)
+                await self._client.speak(request, lambda _: first.set())
+                raise BenchError("bench tts: the piece was over before it was cancelled")
+
+            nursery.start_soon(talk)
+            await first.wait()
+            await trio.sleep(after_s)
+            nursery.cancel_scope.cancel()
+            began = time.monotonic()
+        while self._service.statistics()["running"]:  # noqa: ASYNC110 - nobody else wants an event
+            await trio.sleep(_POLL_S)
+        return (time.monotonic() - began) * 1000
+
+    async def restart(self) -> float:
+        """Seconds from a SIGKILL to ready again."""
+        pid, restarts = self._service.status().pid, self._service.status().restarts
+        assert pid is not None
+        began = time.monotonic()
+        os.kill(pid, signal.SIGKILL)
+        while self._service.status().restarts == restarts or self._service.state != "ready":  # noqa: ASYNC110
+            await trio.sleep(_POLL_S)
+        return time.monotonic() - began
+
+
+async def measure(options: TtsOptions) -> dict[str, Any]:
+    """Run the bench; returns what ``--json`` prints."""
+    with tempfile.TemporaryDirectory() as name:
+        voice = _native(options, Path(name)) if options.voice == "native" else _demo()
+        load_s = await trio.to_thread.run_sync(_load_s, voice, Path(name))
+        figures: dict[str, Any] = {"machine": machine(), "voice": options.voice}
+        async with _working(voice) as bench:
+            await bench.speak(TEXT, 8.0)  # warm
+            if voice.clock is not None:
+                added, longest_ms = await bench.added(options.pieces)
+                figures["added_ms"] = Spread.of(added).as_dict()
+                figures["longest_block_ms"] = round(longest_ms, 1)
+            cancels = [
+                await bench.cancel(_CANCEL_AFTER_S[number % len(_CANCEL_AFTER_S)])
+                for number in range(options.cancels)
+            ]
+            figures["cancel_ms"] = Spread.of(cancels).as_dict()
+            figures["load_s"] = round(load_s, 3)
+            restarts = []
+            for _ in range(options.kills):
+                restarts.append(await bench.restart())
+                await bench.speak(TEXT, 8.0)  # it works again (and two deaths in a row wait)
+            figures["restart_s"] = Spread.of(restarts).as_dict()
+        return figures
+
+
+@asynccontextmanager
+async def _working(voice: _Voice) -> AsyncIterator[_Bench]:
+    service = EngineService("tts", voice.settings, ProcessCarrier("tts"), load_s=60.0)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(service.run)
+        await service.wait_ready()
+        yield _Bench(service, voice)
+        nursery.cancel_scope.cancel()
+
+
+def _native(options: TtsOptions, folder: Path) -> _Voice:
+    pulled = model_folder() / LIBQWEN_CPU.name / "libqwen.so"
+    library = require(Path(options.library).expanduser() if options.library else pulled, "libqwen")
+    pair = write_pair(folder)
+    clock = build_clock(library.resolve(), folder)
+    section = TtsSection(
+        engine="qwen",
+        library=str(clock.library),
+        model=str(pair.talker),
+        codec=str(pair.codec),
+        voices=str(folder),
+        first_s=30.0,
+        stall_s=30.0,
+        piece_s=30.0,
+        piece_per_audio=10.0,
+    )
+    return _Voice(section, clock, RUN_AWAY)
+
+
+def _demo() -> _Voice:
+    return _Voice(TtsSection(engine="piper"), None, LONG_TEXT)
+
+
+def _load_s(voice: _Voice, folder: Path) -> float:
+    """The engine's own load of its model, in a process that is started already."""
+    if voice.section.engine != "qwen":
+        return 0.0
+    out = str(folder / "load.wav")
+    task = Task(do="say", settings=voice.settings, text="Hi.", cap_s=2.0, out=out)
+    return run_task(task, voice.section.load_s).load_s
+
+
+def report(figures: dict[str, Any]) -> str:
+    """The figures for a person."""
+
+    def line(name: str, digits: int = 2) -> str:
+        spread = figures[name]
+        return (
+            f"median {spread['median']:.{digits}f}  p99 {spread['p99']:.{digits}f}"
+            f"  largest {spread['largest']:.{digits}f}  (n = {spread['count']})"
+        )
+
+    lines = [f"the {figures['voice']} voice on {figures['machine']['cpu']}"]
+    if "added_ms" in figures:
+        lines.append(f"added to each block    {line('added_ms', 3)} ms   (at most {ADDED_MS})")
+        lines.append(f"longest codec block    {figures['longest_block_ms']:.0f} ms")
+    lines.append(f"cancel → idle          {line('cancel_ms', 1)} ms   (at most one block)")
+    if figures["load_s"]:
+        lines.append(f"load of the model      {figures['load_s']:.2f} s")
+    lines.append(f"SIGKILL → ready again  {line('restart_s')} s   (at most load + {RESTART_S})")
+    return "\n".join(lines)
