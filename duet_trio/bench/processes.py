@@ -103,11 +103,11 @@ async def echoing() -> AsyncIterator[int]:
 @asynccontextmanager
 async def _started(
     command: Sequence[str],
-) -> AsyncIterator[tuple[trio.Process, AsyncIterator[str]]]:
+) -> AsyncIterator[tuple[trio.Process, _Lines]]:
     process = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE)
     assert process.stdout is not None
     try:
-        yield process, _lines(process.stdout)
+        yield process, _Lines(process.stdout)
     finally:
         with trio.CancelScope(shield=True):
             process.terminate()
@@ -118,12 +118,24 @@ async def _started(
                 await process.wait()
 
 
-async def _lines(stream: trio.abc.ReceiveStream) -> AsyncIterator[str]:
-    rest = b""
-    while chunk := await stream.receive_some():
-        *whole, rest = (rest + chunk).split(b"\n")
-        for line in whole:
-            yield line.decode().strip()
+class _Lines:
+    """A process's output, line by line. (No async generator: nobody would close it.)"""
+
+    def __init__(self, stream: trio.abc.ReceiveStream) -> None:
+        self._stream = stream
+        self._whole: list[bytes] = []
+        self._rest = b""
+
+    def __aiter__(self) -> _Lines:
+        return self
+
+    async def __anext__(self) -> str:
+        while not self._whole:
+            chunk = await self._stream.receive_some()
+            if not chunk:
+                raise StopAsyncIteration
+            *self._whole, self._rest = (self._rest + chunk).split(b"\n")
+        return self._whole.pop(0).decode().strip()
 
 
 def _port(url: str) -> int:

@@ -120,7 +120,7 @@ def test_a_signal_ends_it_cleanly(
 ) -> None:
     with serving(tmp_path) as server, raw_board(server, HELLO, QUESTION):
         workers = server.workers
-        assert len(workers) == 3
+        assert len(workers) >= 3
         started = time.monotonic()
         if whole_group:
             os.killpg(server.process.pid, number)
