@@ -7,9 +7,10 @@ time plays no part: packets that come late or in a burst end an utterance at the
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from duet_trio.config import VadSection
+from duet_trio.speech.pcm import level_dbfs
 
 #: Bytes of one chunk.
 CHUNK_BYTES = 1024
@@ -18,6 +19,12 @@ CHUNK_MS = 32.0
 _BYTES_PER_MS = 32
 _HYSTERESIS = 0.15  # as Silero's own iterator: speech ends below threshold - 0.15
 _CANDIDATE_SILENCE_MS = 300.0  # so long a click may wait for the word that it began
+#: Voice that stays so far below the speaker's own level is somebody else's (a television, people
+#: at the next table), or the end of a sentence dying away. It counts as half a silence: after
+#: twice the usual time the utterance is over.
+_FAR_DB = 10.0
+_FAR_CHUNKS = 5  # consonants and the gaps between words are as quiet, but shorter
+_FAR_SHARE = 0.5
 #: People pause two or three times in a sentence; each spoilt speculation costs the recogniser
 #: one call that nobody can interrupt.
 _MAX_SPECULATIONS = 3
@@ -77,6 +84,8 @@ class _Current:
     voiced_ms: float = 0.0
     silence_ms: float = 0.0
     started: bool = False
+    levels: deque[float] = field(default_factory=lambda: deque(maxlen=_FAR_CHUNKS))
+    speech_db: float = -120.0  # of the speaker: rises at once, never falls
     speculating: bool = False  # nothing but silence since the last `Speculate`
     speculations: int = 0
 
@@ -146,7 +155,12 @@ class Endpointer:
         ms = len(pcm) / _BYTES_PER_MS
         current.pcm += pcm
         current.length_ms += ms
-        events = self._on_voice(current, ms) if self._voiced else self._on_silence(current, ms)
+        if not self._voiced:
+            events = self._on_silence(current, ms)
+        elif self._is_far(current, pcm):
+            events = self._on_silence(current, ms * _FAR_SHARE)
+        else:
+            events = self._on_voice(current, ms)
         if self._current and current.length_ms >= self._settings.max_utterance_s * 1000:
             events.append(self._end(current, capped=True))
         return events
@@ -156,6 +170,14 @@ class Endpointer:
         if self._current is None:
             return [Discarded("no speech")]
         return [self._end(self._current)]
+
+    def _is_far(self, current: _Current, pcm: bytes) -> bool:
+        """Whether this voice is much quieter, for some time already, than the speaker was."""
+        current.levels.append(level_dbfs(pcm))
+        loudest = max(current.levels)
+        if len(current.levels) == _FAR_CHUNKS:
+            current.speech_db = max(current.speech_db, sorted(current.levels)[_FAR_CHUNKS // 2])
+        return not self._hold and current.started and loudest < current.speech_db - _FAR_DB
 
     def _on_voice(self, current: _Current, ms: float) -> list[Event]:
         events: list[Event] = []
