@@ -26,6 +26,9 @@ from duet_trio.lab.tiny_maker import (
 LANGUAGES = ["chinese", "english", "german", "french", "italian", "spanish"]
 LANGUAGES += ["portuguese", "russian", "japanese", "korean"]
 SPEAKERS = ["ann", "bob"]
+SPEAKER_IDS = [CODES + 40, CODES + 41]
+#: Bob is slow of speech, so that it is heard who speaks: as if his texts had so many bytes more.
+SPEAKER_MARKS = (0.0, 40.0)
 #: Share of text among all positions below which speech ends.
 THETA = 0.7
 #: ``text``: speech ends with its text; ``never``, ``now``: it does not, or before it began.
@@ -79,6 +82,8 @@ def write_talker(path: Path, seed: int, end: End, kind: Kind) -> None:
     table[:, 0:3] = 0
     for name in ("think", "nothink", "think_eos"):  # a few frames for any text
         table[codec_ids[name], 1] = 5.0
+    for speaker, mark in enumerate(SPEAKER_MARKS):
+        table[SPEAKER_IDS[speaker], 1] = mark
     make.put("talker.codec_embd.weight", table)
     _talker_layer(make)
     head = make.normal(VOCABULARY, HIDDEN, scale=0.5)
@@ -125,7 +130,7 @@ def _talker_keys(
     file.numbers("qwen3-tts.codec.language_ids", [CODES + 10 + i for i in range(len(LANGUAGES))])
     if kind == "custom_voice":
         file.texts("qwen3-tts.codec.speaker_names", SPEAKERS)
-        file.numbers("qwen3-tts.codec.speaker_ids", [CODES + 40, CODES + 41])
+        file.numbers("qwen3-tts.codec.speaker_ids", SPEAKER_IDS)
         file.texts("qwen3-tts.codec.speaker_dialects", ["", ""])
     for part in ("", "subtalker_"):
         file.flag(f"generation.{part}do_sample", True)
