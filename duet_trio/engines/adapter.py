@@ -122,9 +122,6 @@ ADAPTERS: dict[tuple[EngineKind, str], str] = {
     ("llm", "llama"): "duet_trio.engines.adapters.llama:LlamaAdapter",
     ("tts", "piper"): "duet_trio.engines.adapters.piper:PiperAdapter",
     ("tts", "qwen"): "duet_trio.engines.adapters.qwen:QwenAdapter",
-    ("asr", "openai"): "duet_trio.engines.adapters.openai:OpenAiAsrAdapter",
-    ("llm", "openai"): "duet_trio.engines.adapters.openai:OpenAiLlmAdapter",
-    ("tts", "openai"): "duet_trio.engines.adapters.openai:OpenAiTtsAdapter",
 }
 
 

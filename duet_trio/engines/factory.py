@@ -12,10 +12,14 @@ from duet_trio.config import AsrSection, Config, LlmSection, TtsSection
 from duet_trio.engines.admission import Admission
 from duet_trio.engines.carrier import Carrier
 from duet_trio.engines.client import AsrClient, LlmClient, TtsClient
-from duet_trio.engines.contracts import EngineKind, EngineStatus
+from duet_trio.engines.contracts import Asr, EngineKind, EngineStatus, Llm, Tts
 from duet_trio.engines.gpu_turn import GpuTurn, SelectiveGate, Who
 from duet_trio.engines.native.settings import tts_settings
 from duet_trio.engines.process import ProcessCarrier
+from duet_trio.engines.remote.asr import RemoteAsr
+from duet_trio.engines.remote.llm import RemoteLlm
+from duet_trio.engines.remote.service import RemoteService
+from duet_trio.engines.remote.tts import RemoteTts
 from duet_trio.engines.supervisor import EngineService
 from duet_trio.errors import UsageError
 from duet_trio.events import NullRecorder, Recorder
@@ -49,13 +53,16 @@ class EngineSet:
             "asr": False,
         }
         load_turn = trio.Semaphore(1, max_value=1)
-        self.services: dict[EngineKind, EngineService] = {}
+        self.services: dict[EngineKind, EngineService | RemoteService] = {}
         sections: dict[EngineKind, AsrSection | LlmSection | TtsSection] = {
             "tts": config.tts,
             "llm": config.llm,
             "asr": config.asr,
         }
         for kind, section in sections.items():
+            if section.engine == "openai":
+                self.services[kind] = RemoteService(kind, section, recorder)
+                continue
             settings = tts_settings(config) if kind == "tts" else msgspec.to_builtins(section)
             self.services[kind] = EngineService(
                 kind,
@@ -65,9 +72,9 @@ class EngineSet:
                 recorder=recorder,
                 load_turn=load_turn if self._gpu[kind] else None,
             )
-        self.asr = AsrClient(self.services["asr"], config.asr)
-        self.llm = LlmClient(self.services["llm"], config.llm)
-        self.tts = TtsClient(self.services["tts"], config.tts)
+        self.asr = _asr(self.services["asr"], config)
+        self.llm = _llm(self.services["llm"], config)
+        self.tts = _tts(self.services["tts"], config)
         self.gpu_turn = GpuTurn(recorder)
         needs: set[Who] = {kind for kind, gpu in self._gpu.items() if gpu}
         if config.llm.overlap:
@@ -95,7 +102,7 @@ class EngineSet:
         failures: list[UsageError] = []
         async with trio.open_nursery() as nursery:
 
-            async def wait(service: EngineService) -> None:
+            async def wait(service: EngineService | RemoteService) -> None:
                 try:
                     await service.wait_ready()
                 except UsageError as error:
@@ -122,3 +129,21 @@ class EngineSet:
         """Of all engines, for ``/health``: recogniser, writer, voice."""
         kinds: tuple[EngineKind, ...] = ("asr", "llm", "tts")
         return [self.services[kind].status() for kind in kinds]
+
+
+def _asr(service: EngineService | RemoteService, config: Config) -> Asr:
+    if isinstance(service, RemoteService):
+        return RemoteAsr(service, config.asr)
+    return AsrClient(service, config.asr)
+
+
+def _llm(service: EngineService | RemoteService, config: Config) -> Llm:
+    if isinstance(service, RemoteService):
+        return RemoteLlm(service, config.llm)
+    return LlmClient(service, config.llm)
+
+
+def _tts(service: EngineService | RemoteService, config: Config) -> Tts:
+    if isinstance(service, RemoteService):
+        return RemoteTts(service, config.tts)
+    return TtsClient(service, config.tts)
