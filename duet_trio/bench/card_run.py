@@ -29,13 +29,13 @@ CONTROLLED_BUFFER_S = 0.5
 
 @dataclass(slots=True)
 class CardFigures:
-    """Everything that one call found. ``events``: the first answer of each schedule."""
+    """Everything that one call found. ``events`` of each answer of the sitting."""
 
     model: CardModel
     rtf: float
     sitting: Sitting
     extra: dict[str, Answers] = field(default_factory=dict)
-    events: dict[Schedule, list[Event]] = field(default_factory=dict)
+    events: dict[Schedule, list[list[Event]]] = field(default_factory=dict)
 
 
 def measure(
@@ -46,7 +46,7 @@ def measure(
     variant = Variant(rtf=rtf)
     for schedule in SCHEDULES:
         runs = _run(model, variant, schedule, answers, seed, STORIES)
-        found.events[schedule] = runs[0]
+        found.events[schedule] = runs
         for events in runs:
             found.sitting[schedule].add(events, buffer_s)
     if rtf:
@@ -193,20 +193,21 @@ def report(found: CardFigures) -> list[str]:
 
 
 def _verdicts(found: CardFigures) -> list[str]:
-    def stalled(name: str) -> str:
-        each = found.extra[name].each
-        return f"{sum(one.stalls > 0 for one in each)} of {len(each)}"
+    def stalled(answers: Answers) -> str:
+        return f"{sum(one.stalls > 0 for one in answers.each)} of {len(answers.each)}"
 
-    def delay(answers: Answers) -> str:
-        return f"{statistics.fmean(answers.values('start_delay_s')):.2f} s"
+    def effect(answers: Answers) -> str:
+        delay_s = statistics.fmean(answers.values("start_delay_s"))
+        return f"start delay {delay_s:.2f} s, stalled {stalled(answers)}"
 
+    extra = found.extra
     return [
         "controlled test (one text, player with 0.5 s): stalled at once"
-        f" {stalled('controlled, overlap')} (reference 6 of 6),"
-        f" in turns {stalled('controlled, turns')} (reference 0 of 6)",
-        "throttling the LLM at once, start delay: not throttled"
-        f" {delay(found.sitting['overlap'])},"
-        f" 20 tok/s {delay(found.extra['at once, LLM 20 tok/s'])},"
-        f" 14 tok/s {delay(found.extra['at once, LLM 14 tok/s'])};"
-        f" in turns {delay(found.sitting['turns'])} (reference: throttling did not help)",
+        f" {stalled(extra['controlled, overlap'])} (reference 6 of 6),"
+        f" in turns {stalled(extra['controlled, turns'])} (reference 0 of 6)",
+        "throttling the LLM at once (reference: did not help):",
+        f"  not throttled  {effect(found.sitting['overlap'])}",
+        f"  20 tok/s       {effect(extra['at once, LLM 20 tok/s'])}",
+        f"  14 tok/s       {effect(extra['at once, LLM 14 tok/s'])}",
+        f"  in turns       {effect(found.sitting['turns'])}",
     ]

@@ -59,19 +59,23 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--rtf: a number above 0, together with --model")
     if args.model:
         sitting, events, lines = _modelled(args)
+        subject = f"modelled card, {Path(args.model).stem}"
     else:
         sitting, events, lines = _real(args)
+        subject = "LLM and voice on one CPU core" if args.share_core else "real engines"
     text = [*table({"in turns": sitting["turns"], "at once": sitting["overlap"]}), "", *lines]
     if args.report:
         folder = Path(args.report)
-        turns_report.write(folder, sitting, events, text, buffer_s=args.buffer_ms / 1000)
+        turns_report.write(
+            folder, sitting, events, text, buffer_s=args.buffer_ms / 1000, subject=subject
+        )
         text.append(f"report: {folder}")
     sys.stdout.write(json.dumps(as_json(sitting)) if args.json else "\n".join(text))
     sys.stdout.write("\n")
     return 0
 
 
-Found = tuple[Sitting, dict[Schedule, list[Event]], Sequence[str]]
+Found = tuple[Sitting, dict[Schedule, list[list[Event]]], Sequence[str]]
 
 
 def _modelled(args: argparse.Namespace) -> Found:

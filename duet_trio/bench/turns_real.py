@@ -38,14 +38,14 @@ SETTINGS = (
 
 @dataclass(slots=True)
 class RealFigures:
-    """What one sitting found. ``events``: the first answer of each schedule."""
+    """What one sitting found. ``events`` of each answer."""
 
     voice: str
     writer: str
     core: int | None
     sitting: Sitting
     same_text: int = 0
-    events: dict[Schedule, list[Event]] = field(default_factory=dict)
+    events: dict[Schedule, list[list[Event]]] = field(default_factory=dict)
     load_average: float = 0.0
 
 
@@ -75,7 +75,7 @@ async def measure(
             for schedule in SCHEDULES if number % 2 == 0 else SCHEDULES[::-1]:
                 events = await stage.ask(schedule, QUESTIONS[number % len(QUESTIONS)])
                 one = found.sitting[schedule].add(events, buffer_s)
-                found.events.setdefault(schedule, events)
+                found.events.setdefault(schedule, []).append(events)
                 texts.append("".join(e["text"] for e in events if e["event"] == "piece"))
                 tell(
                     f"{schedule:8} {number + 1}: first audio {one.first_audio_s:.2f} s,"

@@ -1,7 +1,8 @@
 """A folder to post: figures, text, machine and versions, the first two traces, a picture.
 
-``report.json`` holds everything that the text says; ``turns.jsonl`` and ``overlap.jsonl`` are
-traces for ``duet trace``; ``turns.png`` shows both on one time axis (needs matplotlib).
+``report.json`` holds everything that the text says. ``turns.jsonl`` and ``overlap.jsonl`` are
+traces for ``duet trace``: one question's two answers, that with the median start delay at once.
+``turns.png`` shows the two on one time axis, ``answers.png`` all answers (needs matplotlib).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import msgspec
 
 from duet_trio.bench.figures import machine
 from duet_trio.bench.turns_figures import Sitting, as_json
+from duet_trio.bench.turns_picture import draw_answers
 from duet_trio.bench.turns_stage import Schedule
 from duet_trio.errors import MissingLibraryError, UsageError
 from duet_trio.trace.gather import Gatherer
@@ -28,23 +30,29 @@ PACKAGES = ("duet-trio", "trio", "llama-cpp-python", "onnxruntime", "opuslib-nex
 def write(
     folder: Path,
     sitting: Sitting,
-    events: Mapping[Schedule, Sequence[Event]],
+    events: Mapping[Schedule, Sequence[Sequence[Event]]],
     text: Sequence[str],
     *,
     buffer_s: float,
+    subject: str,
 ) -> None:
     """Write the folder; files of an earlier report in it are replaced.
+
+    ``subject``: what was measured, for the pictures' headings.
 
     Raises `UsageError` if it cannot be written. Without matplotlib the picture is left out,
     and ``report.txt`` says so.
     """
     lines = list(text)
+    number = typical(sitting)
+    chosen = {schedule: runs[number] for schedule, runs in events.items()}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for schedule, of_one in events.items():
+        for schedule, of_one in chosen.items():
             _write_trace(folder / f"{schedule}.jsonl", of_one)
         try:
-            draw(_runs(events), folder / "turns.png", buffer_s=buffer_s)
+            draw(_runs(chosen, subject), folder / "turns.png", buffer_s=buffer_s)
+            draw_answers(sitting, folder / "answers.png", buffer_s=buffer_s)
         except MissingLibraryError as error:
             lines.append(f"no picture: {error}")
         (folder / "report.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -53,11 +61,18 @@ def write(
             "machine": machine(),
             "versions": versions(),
             "player_buffer_s": buffer_s,
+            "traced_answer": number + 1,
             "text": lines,
         }
         (folder / "report.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise UsageError(f"--report {folder}: cannot be written ({error.strerror})") from None
+
+
+def typical(sitting: Sitting) -> int:
+    """Which answer to show: the one with the median start delay at once (the upper of two)."""
+    delays = sitting["overlap"].values("start_delay_s")
+    return sorted(range(len(delays)), key=delays.__getitem__)[len(delays) // 2]
 
 
 def versions() -> dict[str, str]:
@@ -71,13 +86,13 @@ def versions() -> dict[str, str]:
     return found
 
 
-def _runs(events: Mapping[Schedule, Sequence[Event]]) -> list[PlotRun]:
+def _runs(events: Mapping[Schedule, Sequence[Event]], subject: str) -> list[PlotRun]:
     runs = []
     for schedule in ("overlap", "turns"):
         gatherer = Gatherer()
         answers = [one for event in events.get(schedule, ()) for one in gatherer.add(event)]
         answers += gatherer.finish()
-        runs.append(PlotRun(TITLES[schedule], answers))
+        runs.append(PlotRun(f"{TITLES[schedule]}: {subject}", answers))
     return [run for run in runs if run.answers]
 
 
