@@ -33,6 +33,8 @@ LAYERS = {
     "lab": 5, "memory_plan": 5,
     # Where model files lie is asked by the adapters; fetching them is for the command line.
     "models.paths": 1, "models.catalogue": 1,
+    # Commands that are no ``command`` module.
+    "server.boards_command": 5, "server.say": 5,
 }  # fmt: skip
 TOP = 5
 
