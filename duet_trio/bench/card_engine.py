@@ -27,6 +27,9 @@ from duet_trio.engines.scripted import ScriptedEngine
 from duet_trio.engines.scripted_output import Output, Story, Writing, tone
 from duet_trio.speech.measure import speech_units
 
+#: A prompt is computed in steps of this length.
+PROMPT_STEP_S = 0.02
+
 
 class ModelledCard:
     """What both engines share: the numbers, and who computes now."""
@@ -116,33 +119,36 @@ class CardWriting(Writing):
             tokens_per_s = llm.off_card_tokens_per_s
         super().__init__(job, story, 1 / tokens_per_s)
         self._card = card
-        self._first_s = 0.0
+        self._prompt_s = 0.0
         if job.messages is not None:
-            self._first_s = llm.off_card_prompt_s if variant.off_card else llm.prompt_s
+            self._prompt_s = llm.off_card_prompt_s if variant.off_card else llm.prompt_s
         throttle = variant.throttle_tokens_per_s
         self._least_token_s = 1 / throttle if throttle else 0.0
         self._pause_s = 0.0
-        self._pausing = False
+        self._silent = False  # this step gives no token
         self.computes = True
 
     def takes_s(self, slow_factor: float) -> float:
-        """A token's time, or the rest of the throttle's."""
+        """A part of the prompt's time, a token's, or the rest of the throttle's."""
         natural_s = super().takes_s(slow_factor)
-        self._pausing = self._pause_s > 0 and natural_s > 0
-        self.computes = not self._pausing
-        if self._pausing:
-            pause_s, self._pause_s = self._pause_s, 0.0
-            return pause_s
+        self.computes = not self._pause_s
+        self._silent = bool(natural_s and (self._pause_s or self._prompt_s))
         if not natural_s:
             return 0.0
-        taken_s = self._card.llm_time_s(natural_s + self._first_s)
-        self._first_s = 0.0
+        if self._pause_s:
+            pause_s, self._pause_s = self._pause_s, 0.0
+            return pause_s
+        if self._prompt_s:
+            part_s = min(self._prompt_s, PROMPT_STEP_S)
+            self._prompt_s = max(0.0, self._prompt_s - part_s)
+            return self._card.llm_time_s(part_s)
+        taken_s = self._card.llm_time_s(natural_s)
         self._pause_s = max(0.0, self._least_token_s - taken_s)
         return taken_s
 
     def make(self) -> FromWorker | None:  # type: ignore[override]
-        """A token; nothing after a pause."""
-        if self._pausing and not self._at_end():
+        """A token; nothing after a pause or a part of the prompt."""
+        if self._silent and not self._at_end():
             return None
         return super().make()
 

@@ -51,15 +51,16 @@ def measure(
             found.sitting[schedule].add(events, buffer_s)
     if rtf:
         return found
+    few = min(FEW, answers)
     smaller: tuple[tuple[str, Variant, Schedule], ...] = (
         ("LLM on the CPU", Variant(off_card=True), "overlap"),
         ("at once, LLM 20 tok/s", Variant(throttle_tokens_per_s=20), "overlap"),
         ("at once, LLM 14 tok/s", Variant(throttle_tokens_per_s=14), "overlap"),
     )
     for name, other, schedule in smaller:
-        found.extra[name] = _judge(_run(model, other, schedule, FEW, seed, STORIES), buffer_s)
+        found.extra[name] = _judge(_run(model, other, schedule, few, seed, STORIES), buffer_s)
     for schedule in SCHEDULES:
-        runs = _run(model, variant, schedule, FEW, seed + 1, STORIES[:1])
+        runs = _run(model, variant, schedule, few, seed + 1, STORIES[:1])
         found.extra[f"controlled, {schedule}"] = _judge(runs, CONTROLLED_BUFFER_S)
     return found
 
