@@ -5,15 +5,14 @@ from __future__ import annotations
 from types import TracebackType
 from typing import cast
 
-import trio
 from quart import Response, request
 from quart.wrappers.response import ResponseBody
 
 from duet_trio.errors import EngineError
 from duet_trio.server.containers import (
     FORMATS,
-    READ_BYTES,
     AudioFormat,
+    Encoded,
     NoConverterError,
     Workshop,
     wav_header,
@@ -60,7 +59,7 @@ async def audio_response(
         await answer.first()
     except EngineError as error:
         raise refusal_of(error) from None
-    encoded: trio.abc.ReceiveStream | None = None
+    encoded: Encoded | None = None
     if form.encoder:
         encoded = await nursery.start(workshop.encode, form.encoder, answer.next_block)
     response = Response(b"", mimetype=form.mimetype)
@@ -76,9 +75,7 @@ class AudioBody(ResponseBody):
     Iterating raises `CutOffError` when the answer fails under way; the response then breaks off.
     """
 
-    def __init__(
-        self, answer: HttpAnswer, encoded: trio.abc.ReceiveStream | None, header: bytes
-    ) -> None:
+    def __init__(self, answer: HttpAnswer, encoded: Encoded | None, header: bytes) -> None:
         self._answer = answer
         self._encoded = encoded
         self._header = header
@@ -106,7 +103,7 @@ class AudioBody(ResponseBody):
 
     async def _next(self) -> bytes:
         if self._encoded is not None:
-            return bytes(await self._encoded.receive_some(READ_BYTES))
+            return await self._encoded.read()
         block = await self._answer.next_block() or b""
         # The header goes with the first audio; of an answer without any it is all there is.
         header, self._header = self._header, b""

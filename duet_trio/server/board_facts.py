@@ -19,6 +19,8 @@ from duet_trio.wire.ota import OtaRequest
 log = logging.getLogger(__name__)
 
 SMALL_CHIPS = ("esp32c3", "esp32c5", "esp32c6")
+#: A board that connects is seen; on disk that may be an hour old.
+SAVE_SEEN_AFTER_S = 3600.0
 MAX_BOARDS = 2000  # an open OTA endpoint must not fill the disk
 
 
@@ -81,8 +83,13 @@ class FactStore:
         return facts.client_id == request.client_id
 
     def of(self, device_id: str) -> Facts:
-        """What a session needs to know; an unknown chip counts as small."""
+        """What a session that begins needs to know; an unknown chip counts as small."""
         facts = self._facts.get(device_id, BoardFacts())
+        if device_id in self._facts:
+            long_ago = time.time() - facts.last_seen > SAVE_SEEN_AFTER_S
+            facts.last_seen = time.time()
+            if long_ago:
+                self._save()
         return Facts(small=not facts.chip or facts.chip in SMALL_CHIPS, voice=facts.voice)
 
     def _save(self) -> None:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 
 import trio
@@ -30,6 +30,10 @@ Source = Callable[[], Awaitable[bytes | None]]
 
 class UnreadableAudioError(DuetError):
     """A file that somebody sent is no audio, or too much of it."""
+
+
+class ConverterFailedError(DuetError):
+    """The process that makes a container has failed."""
 
 
 class NoConverterError(DuetError):
@@ -70,6 +74,24 @@ def wav_header(rate_hz: int = SPEECH_RATE_HZ, data_bytes: int | None = None) -> 
     )  # fmt: skip
 
 
+@dataclass(eq=False, slots=True)
+class Encoded:
+    """A container's bytes as they are made. ``whole`` is valid once ``over``."""
+
+    stream: trio.abc.ReceiveStream
+    whole: bool = False
+    over: trio.Event = field(default_factory=trio.Event)
+
+    async def read(self) -> bytes:
+        """The next bytes; empty at the end. Raises `ConverterFailedError` if that came too early."""
+        chunk = bytes(await self.stream.receive_some(READ_BYTES))
+        if not chunk:
+            await self.over.wait()
+            if not self.whole:
+                raise ConverterFailedError("the encoder ended too early")
+        return chunk
+
+
 class Workshop:
     """Starts the programs; one per server."""
 
@@ -93,18 +115,21 @@ class Workshop:
         self,
         encoder: str,
         source: Source,
-        task_status: trio.TaskStatus[trio.abc.ReceiveStream],
+        task_status: trio.TaskStatus[Encoded],
     ) -> None:
-        """Encode what ``source`` gives; ``started`` with the stream of the container's bytes.
+        """Encode what ``source`` gives; ``started`` with what can be read (see `check`).
 
-        See `check`. Lasts until cancelled, since the stream may be read for longer than its
-        process lives. Raises what ``source`` raises.
+        Lasts until cancelled, since it may be read for longer than its process lives. Raises what
+        ``source`` raises.
         """
         async with self._room, _program("encode", encoder) as process:
             assert process.stdin is not None
             assert process.stdout is not None
-            task_status.started(process.stdout)
+            encoded = Encoded(process.stdout)
+            task_status.started(encoded)
             await _feed(source, process.stdin)
+            encoded.whole = await process.wait() == 0
+            encoded.over.set()
             await trio.sleep_forever()
 
     async def decode(self, data: bytes, most_s: float) -> bytes:
@@ -133,9 +158,10 @@ class Workshop:
 
 async def _feed(source: Source, sink: trio.abc.SendStream) -> None:
     try:
-        async with sink:
-            while (block := await source()) is not None:
-                await sink.send_all(block)
+        while (block := await source()) is not None:
+            await sink.send_all(block)
+        # Not if the source has failed: half an answer must not look like a whole one.
+        await sink.aclose()
     except trio.BrokenResourceError:
         return  # it has ended early; what it wrote tells
 

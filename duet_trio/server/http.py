@@ -22,6 +22,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from duet_trio.engines.contracts import EngineStatus
 from duet_trio.server import metrics, openai_api, openapi, speak, start_page
 from duet_trio.server.boards import PATHS
+from duet_trio.server.containers import ConverterFailedError
 from duet_trio.server.site import DuetRequest, RefusalError, Site, without_paths
 from duet_trio.server.sockets import local_address
 from duet_trio.server.speak_answer import CutOffError
@@ -50,7 +51,7 @@ class Connection(TrioASGIHTTPConnection):
         """Handle one request to its end."""
         try:
             await super().__call__(receive, send)
-        except* CutOffError as group:
+        except* (CutOffError, ConverterFailedError) as group:
             # Without its last chunk: that is how a client learns that something is missing.
             log.info("response broken off: %s", group.exceptions[0])
 
