@@ -42,8 +42,9 @@ def test_example_configurations_are_valid_and_listed(path: Path) -> None:
 
 
 def load_as_configuration(path: Path) -> bool:
-    """Load it strictly; fault plans, which are TOML files too, are none."""
-    if "[[fault]]" in path.read_text(encoding="utf-8"):
+    """Load it strictly; fault plans and modelled cards, which are TOML files too, are none."""
+    text = path.read_text(encoding="utf-8")
+    if "[[fault]]" in text or "[card]" in text:
         return False
     load(path)
     return True
