@@ -67,7 +67,7 @@ class Microphone:
         count = round(seconds * RATE_HZ)
         track = np.zeros(count)
         offset = round((start - self._begins) * RATE_HZ)
-        if 0 < offset + count and max(0, offset) < self._sound.size:
+        if offset + count > 0 and max(0, offset) < self._sound.size:
             first = max(0, offset - ROOM.size)
             tail = np.convolve(self._sound[first : offset + count], ROOM)[max(0, offset) - first :]
             at = max(0, -offset)
