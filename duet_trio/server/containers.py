@@ -83,7 +83,7 @@ class Encoded:
     over: trio.Event = field(default_factory=trio.Event)
 
     async def read(self) -> bytes:
-        """The next bytes; empty at the end. Raises `ConverterFailedError` if that came too early."""
+        """The next bytes; empty at the end. Raises `ConverterFailedError` if that is too early."""
         chunk = bytes(await self.stream.receive_some(READ_BYTES))
         if not chunk:
             await self.over.wait()
