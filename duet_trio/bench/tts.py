@@ -7,6 +7,9 @@
 * *cancel*: from a cancelled call to the engine's being idle, beside the longest block.
 * *restart*: from a SIGKILL to ready again, beside the load of the model alone.
 
+Beside them stands what the same machine takes at the same time without us (`bench.floor`): a bare
+pipe into a trio task, and the start of a Python process with numpy.
+
 The native voice runs the published libqwen on a tiny pair of models with random weights, made
 here: every stage is the engine's own, the sound is noise. ``--voice demo`` takes the demo's.
 """
@@ -27,6 +30,7 @@ from typing import Any, Literal
 import msgspec
 import trio
 
+from duet_trio.bench import floor
 from duet_trio.bench.chunk_clock import ChunkClock, added_ms, build_clock
 from duet_trio.bench.figures import Spread, machine
 from duet_trio.bench.processes import BenchError
@@ -44,7 +48,7 @@ from duet_trio.voices.making import run_task
 #: The promises.
 ADDED_MS, RESTART_S = 0.3, 0.3
 TEXT = "Hello there, this is a bench."
-LONG_TEXT = "This goes on and on, until somebody stops it. " * 4
+LONG_TEXT = "This goes on and on, until somebody stops it. " * 12
 RUN_AWAY = "~" * 200 + "a"  # the tiny pair speaks to its cap
 _POLL_S = 0.0005
 _CANCEL_AFTER_S = (0.05, 0.25, 0.6)
@@ -80,6 +84,7 @@ class _Bench:
         self._service = service
         self._client = TtsClient(service, voice.section)
         self._voice = voice
+        self.longest_block_ms = 0.0
 
     async def speak(self, text: str, cap_s: float) -> list[float]:
         """Speak a piece; when its blocks arrived."""
@@ -88,39 +93,49 @@ class _Bench:
         await self._client.speak(request, lambda _: arrived.append(time.monotonic()))
         return arrived
 
-    async def added(self, pieces: int) -> tuple[list[float], float]:
-        """Milliseconds added to each block; the longest time between two blocks, in ms."""
+    async def added(self, pieces: int) -> list[float]:
+        """Milliseconds added to each block."""
         clock = self._voice.clock
         assert clock is not None
         added: list[float] = []
-        longest_s = 0.0
         for _ in range(pieces):
             before = len(clock.blocks_s())
             arrived = await self.speak(TEXT, 8.0)
-            left = clock.blocks_s()[before:]
-            added += added_ms(left, arrived)
-            spaces = [after - first for first, after in itertools.pairwise(left)]
-            longest_s = max([longest_s, *spaces])
-        return added, longest_s * 1000
+            added += added_ms(self._note(before), arrived)
+        return added
+
+    def _note(self, before: int) -> list[float]:
+        """Times of the blocks since; the longest space between two is kept."""
+        left = self._voice.clock.blocks_s()[before:] if self._voice.clock else []
+        spaces = [after - first for first, after in itertools.pairwise(left)]
+        self.longest_block_ms = max([self.longest_block_ms, *(space * 1000 for space in spaces)])
+        return left
 
     async def cancel(self, after_s: float) -> float:
         """Milliseconds from a cancel, so long after the first block, to the engine's being idle."""
         first = trio.Event()
+        over: list[bool] = []
+        before = len(self._voice.clock.blocks_s()) if self._voice.clock else 0
         async with trio.open_nursery() as nursery:
 
             async def talk() -> None:
                 request = SpeechRequest(self._voice.long_text, generation=1, piece=0, cap_s=30.0)
                 await self._client.speak(request, lambda _: first.set())
-                raise BenchError("bench tts: the piece was over before it was cancelled")
+                over.append(True)
+                nursery.cancel_scope.cancel()
 
             nursery.start_soon(talk)
             await first.wait()
             await trio.sleep(after_s)
             nursery.cancel_scope.cancel()
             began = time.monotonic()
+        if over:
+            raise BenchError("bench tts: the piece was over before it was cancelled")
         while self._service.statistics()["running"]:  # noqa: ASYNC110 - nobody else wants an event
             await trio.sleep(_POLL_S)
-        return (time.monotonic() - began) * 1000
+        took_ms = (time.monotonic() - began) * 1000
+        self._note(before)
+        return took_ms
 
     async def restart(self) -> float:
         """Seconds from a SIGKILL to ready again."""
@@ -142,20 +157,24 @@ async def measure(options: TtsOptions) -> dict[str, Any]:
         async with _working(voice) as bench:
             await bench.speak(TEXT, 8.0)  # warm
             if voice.clock is not None:
-                added, longest_ms = await bench.added(options.pieces)
+                added = await bench.added(options.pieces)
                 figures["added_ms"] = Spread.of(added).as_dict()
-                figures["longest_block_ms"] = round(longest_ms, 1)
+                figures["bare_pipe_ms"] = Spread.of(await floor.pipe_ms(len(added))).as_dict()
             cancels = [
                 await bench.cancel(_CANCEL_AFTER_S[number % len(_CANCEL_AFTER_S)])
                 for number in range(options.cancels)
             ]
+            figures["longest_block_ms"] = round(bench.longest_block_ms, 1)
             figures["cancel_ms"] = Spread.of(cancels).as_dict()
             figures["load_s"] = round(load_s, 3)
-            restarts = []
-            for _ in range(options.kills):
+        restarts = []
+        for _ in range(options.kills):
+            # A worker of its own each time: one that dies again and again waits, on purpose.
+            async with _working(voice) as bench:
                 restarts.append(await bench.restart())
-                await bench.speak(TEXT, 8.0)  # it works again (and two deaths in a row wait)
-            figures["restart_s"] = Spread.of(restarts).as_dict()
+                await bench.speak(TEXT, 8.0)  # it works again
+        figures["restart_s"] = Spread.of(restarts).as_dict()
+        figures["bare_start_s"] = Spread.of(await floor.start_s(options.kills)).as_dict()
         return figures
 
 
@@ -214,9 +233,11 @@ def report(figures: dict[str, Any]) -> str:
     lines = [f"the {figures['voice']} voice on {figures['machine']['cpu']}"]
     if "added_ms" in figures:
         lines.append(f"added to each block    {line('added_ms', 3)} ms   (at most {ADDED_MS})")
+        lines.append(f"a bare pipe            {line('bare_pipe_ms', 3)} ms")
         lines.append(f"longest codec block    {figures['longest_block_ms']:.0f} ms")
     lines.append(f"cancel → idle          {line('cancel_ms', 1)} ms   (at most one block)")
     if figures["load_s"]:
         lines.append(f"load of the model      {figures['load_s']:.2f} s")
     lines.append(f"SIGKILL → ready again  {line('restart_s')} s   (at most load + {RESTART_S})")
+    lines.append(f"a bare process         {line('bare_start_s')} s")
     return "\n".join(lines)
