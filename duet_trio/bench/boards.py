@@ -163,11 +163,13 @@ async def _all(stream: trio.abc.ReceiveStream) -> str:
 
 
 def _lateness(path: Path) -> tuple[list[float], int]:
-    late = [
-        max(0.0, event["t"] - event["due"]) * 1000
-        for event in read(path)
-        if event["event"] == "sent" and event.get("what") == "frame"
-    ]
+    """Milliseconds behind due, of the packets sent before the first board hung up."""
+    late: list[float] = []
+    for event in read(path):
+        if event["event"] == "board.close":
+            break
+        if event["event"] == "sent" and event.get("what") == "frame":
+            late.append(max(0.0, event["t"] - event["due"]) * 1000)
     return late, len(late)
 
 

@@ -154,3 +154,26 @@ def test_in_turns_speech_does_not_stall_and_starts_soon(rtf: float, whole: int) 
     first = sorted(found.sitting["turns"].values("first_audio_s"))
     assert first[15] <= 1.3
     assert first[28] <= 1.7
+
+
+@pytest.mark.slow
+def test_engines_in_workers_answer_alternately(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--config", str(FILE.with_name("scripted.toml")), "--answers", "1"]
+    words += ["--set", "llm.script=['This is a short answer, and that is all of it.']"]
+    assert run(*words, "--report", str(tmp_path)) == 0
+    out, err = capsys.readouterr()
+    assert "same text in both schedules: 1 of 1" in out
+    assert "overlap  1:" in err
+    written = json.loads((tmp_path / "report.json").read_text())
+    assert written["turns"]["stalls"] == written["overlap"]["stalls"] == [0]
+
+
+def test_a_missing_model_is_one_line(tmp_path: Path) -> None:
+    missing = f"tts.model={(tmp_path / 'none.onnx').as_posix()}"
+    words = ["--config", str(FILE.with_name("scripted.toml")), "--answers", "1"]
+    with pytest.raises(UsageError) as caught:
+        run(*words, "--set", "tts.engine=piper", "--set", missing)
+    assert "\n" not in str(caught.value)
+    assert "none.onnx" in str(caught.value)
