@@ -13,8 +13,14 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
 import trio
-from trio_websocket import ConnectionClosed, HandshakeError, open_websocket_url
+from trio_websocket import (
+    ConnectionClosed,
+    HandshakeError,
+    WebSocketConnection,
+    wrap_client_stream,
+)
 
+from duet_trio.board.link import parse_address
 from duet_trio.config import Config
 from duet_trio.engines.factory import in_worker_process
 from duet_trio.errors import ConnectionLostError
@@ -58,29 +64,41 @@ class RealLab(Lab):
 
 
 async def bridge(url: str, wire: MemoryWire, who: Handshake) -> None:
-    """Carry a wire's messages over a WebSocket until either end is gone, then drop it."""
+    """Carry a wire's messages over a WebSocket until either end is gone, then drop it.
+
+    Not `open_websocket`: cancelled in its handshake, it leaves the socket open.
+    """
+    address = parse_address(url)
     headers = client_headers(device_id=who.device_id, client_id="lab", version=1)
     try:
-        async with open_websocket_url(
-            url, extra_headers=[(name.encode(), value.encode()) for name, value in headers]
-        ) as socket:
-
-            async def up() -> None:
-                with suppress(ConnectionLostError, ConnectionClosed):
-                    while True:
-                        await socket.send_message(await wire.receive())
-                nursery.cancel_scope.cancel()
-
+        stream = await trio.open_tcp_stream(address.host, address.port)
+        try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(up)
+                socket = await wrap_client_stream(
+                    nursery,
+                    stream,
+                    address.host,
+                    address.resource,
+                    extra_headers=[(name.encode(), value.encode()) for name, value in headers],
+                )
+                nursery.start_soon(_up, wire, socket, nursery.cancel_scope)
                 with suppress(ConnectionLostError, ConnectionClosed):
                     while True:
                         await wire.send(await socket.get_message())
                 nursery.cancel_scope.cancel()
-    except* (HandshakeError, ConnectionClosed, OSError):
+        finally:
+            await trio.aclose_forcefully(stream)
+    except* (HandshakeError, ConnectionClosed, OSError, trio.BrokenResourceError):
         pass  # the board finds its wire closed
     finally:
         await wire.close("gone")
+
+
+async def _up(wire: MemoryWire, socket: WebSocketConnection, scope: trio.CancelScope) -> None:
+    with suppress(ConnectionLostError, ConnectionClosed):
+        while True:
+            await socket.send_message(await wire.receive())
+    scope.cancel()
 
 
 @asynccontextmanager

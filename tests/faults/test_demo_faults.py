@@ -31,6 +31,8 @@ DEMO = Path(__file__).parents[2] / "config" / "demo.toml"
 QUESTION = "Tell me about the sea in four sentences."
 #: What a busy machine may add to a promise.
 SLACK_S = 2.0
+#: 200 were tried when this was written: 80 s.
+CANCELS = 50
 
 
 class Demo:
@@ -81,7 +83,9 @@ class Demo:
 
 @asynccontextmanager
 async def demo(*settings: str) -> AsyncIterator[Demo]:
-    config = load(DEMO, ["llm.temperature=0", "tts.first_s=2", "tts.stall_s=2", *settings])
+    config = load(
+        DEMO, ["llm.temperature=0", "tts.first_s=2", "tts.stall_s=2", "llm.first_s=3", *settings]
+    )
     never = Fault(seam="tts.start", effect="error", match="no such text at all")
     async with open_real_lab(config, Plan(fault=(never,))) as lab:
         ready = {
@@ -134,13 +138,13 @@ async def test_the_promised_times(kind: EngineKind, how: str) -> None:
             assert it.board.complaints == []
 
 
-async def test_no_healthy_engine_is_killed_in_two_hundred_cancels() -> None:
+async def test_no_healthy_engine_is_killed_by_cancels() -> None:
     draw = random.Random(200)
     first_control_s = []
     with trio.fail_after(280):
         async with demo() as it:
             pids = [it.pid(kind) for kind in ("asr", "llm", "tts")]
-            for _ in range(200):
+            for _ in range(CANCELS):
                 await it.ask()
                 await trio.sleep(draw.choice((0.0, draw.uniform(0, 0.3), draw.uniform(0, 1.2))))
                 it.board.abort()
@@ -156,6 +160,6 @@ async def test_no_healthy_engine_is_killed_in_two_hundred_cancels() -> None:
     first_control_s.sort()
     print(
         f"\nabort, then ask at once: start of the new answer after"
-        f" {1000 * first_control_s[100]:.1f} ms (median), {1000 * first_control_s[-1]:.1f} (worst)"
+        f" {1000 * first_control_s[CANCELS // 2]:.1f} ms (median), {1000 * first_control_s[-1]:.1f} (worst)"
     )
-    assert first_control_s[100] <= 0.1
+    assert first_control_s[CANCELS // 2] <= 0.1
