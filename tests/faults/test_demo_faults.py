@@ -158,8 +158,9 @@ async def test_no_healthy_engine_is_killed_by_cancels() -> None:
             await it.next_is_answered()
             assert it.board.complaints == []
     first_control_s.sort()
+    median_s = first_control_s[CANCELS // 2]
     print(
-        f"\nabort, then ask at once: start of the new answer after"
-        f" {1000 * first_control_s[CANCELS // 2]:.1f} ms (median), {1000 * first_control_s[-1]:.1f} (worst)"
+        f"\nabort, then ask at once: start of the new answer after {1000 * median_s:.1f} ms"
+        f" (median), {1000 * first_control_s[-1]:.1f} ms (worst)"
     )
-    assert first_control_s[CANCELS // 2] <= 0.1
+    assert median_s <= 0.1
