@@ -23,7 +23,7 @@ from duet_trio.engines.contracts import EngineStatus
 from duet_trio.server import metrics, openai_api, openapi, speak, start_page
 from duet_trio.server.boards import PATHS
 from duet_trio.server.containers import ConverterFailedError
-from duet_trio.server.site import DuetRequest, RefusalError, Site, without_paths
+from duet_trio.server.site import DuetRequest, RefusalError, Site, request_body, without_paths
 from duet_trio.server.sockets import local_address
 from duet_trio.server.speak_answer import CutOffError
 from duet_trio.wire import ota
@@ -148,7 +148,7 @@ def _add_board_routes(app: QuartTrio, site: Site) -> None:
                 f"duet-trio is here. Boards are sent to {websocket_url(site)}\n",
                 mimetype="text/plain",
             )
-        asked = ota.parse_request(dict(request.headers), bytes(await request.body))
+        asked = ota.parse_request(dict(request.headers), await request_body())
         site.facts.saw(asked)
         now = time.time()
         answer = ota.answer(

@@ -70,6 +70,14 @@ class DeadlineStream(trio.abc.Stream):
         await self._stream.aclose()
 
 
+class Protocol(TCPServer):
+    """hypercorn's connection, which would stay for `IDLE_S` after its client has gone."""
+
+    async def _read_data(self) -> None:
+        await super()._read_data()
+        await self.idle_task.stop()
+
+
 class HttpServer:
     """Serves an application on sockets that are bound already."""
 
@@ -148,7 +156,7 @@ class HttpServer:
             transport = trio.SSLStream(
                 transport, self._tls, server_side=True, https_compatible=True
             )
-        server = TCPServer(
+        server = Protocol(
             self._wrapped,
             self._config,
             self._context,

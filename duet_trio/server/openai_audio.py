@@ -15,7 +15,7 @@ from duet_trio.errors import EngineError
 from duet_trio.server.audio_response import audio_response, known_format, refusal_of
 from duet_trio.server.audio_split import split_speech
 from duet_trio.server.containers import NoConverterError, UnreadableAudioError, Workshop
-from duet_trio.server.site import RefusalError, Site
+from duet_trio.server.site import RefusalError, Site, request_body
 from duet_trio.server.speak import checked_text, read_json
 from duet_trio.server.speak_answer import Order
 
@@ -46,7 +46,7 @@ def add_routes(app: QuartTrio, site: Site, check: Callable[[str], None]) -> None
 
     @app.post("/v1/audio/speech")
     async def speech() -> Response:
-        wanted: SpeechBody = read_json(bytes(await request.body), SpeechBody)
+        wanted: SpeechBody = read_json(await request_body(), SpeechBody)
         check(wanted.model)
         if wanted.speed != 1.0:
             raise RefusalError(400, "only speed 1 can be spoken", param="speed")

@@ -23,7 +23,7 @@ from quart_trio import QuartTrio
 from duet_trio.engines.contracts import Message, Role, WriteRequest
 from duet_trio.errors import EngineError
 from duet_trio.server.audio_response import refusal_of
-from duet_trio.server.site import DuetRequest, RefusalError, Site
+from duet_trio.server.site import DuetRequest, RefusalError, Site, request_body
 from duet_trio.server.speak import read_json
 from duet_trio.speech.tags import TagFilter
 
@@ -214,7 +214,7 @@ def add_routes(app: QuartTrio, site: Site, check: Callable[[str], None]) -> None
 
     @app.post("/v1/chat/completions")
     async def complete() -> Response:
-        wanted: ChatBody = read_json(bytes(await request.body), ChatBody)
+        wanted: ChatBody = read_json(await request_body(), ChatBody)
         check(wanted.model)
         most = _most_tokens(site, wanted)
         messages = _messages(site, wanted)

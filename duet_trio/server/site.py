@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import trio
-from quart import Response, jsonify
+from quart import Response, jsonify, request
 from quart_trio.wrappers import TrioRequest
 
 from duet_trio.config import Config
@@ -48,6 +48,14 @@ class DuetRequest(TrioRequest):
         server = self.scope.get("server") or ("", 0)
         headers = {name.lower(): value for name, value in self.headers.items()}
         return Peer(str(client[0]), str(server[0]), headers)
+
+
+async def request_body() -> bytes:
+    """The body of the request that is being handled, within the limits of size and time.
+
+    (Not ``await request.body``: that one waits for ever.)
+    """
+    return bytes(cast(bytes, await request.get_data()))
 
 
 class RefusalError(Exception):

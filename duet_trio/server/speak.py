@@ -13,7 +13,7 @@ from quart_trio import QuartTrio
 from duet_trio.engines.contracts import Message
 from duet_trio.server.audio_response import audio_response, known_format
 from duet_trio.server.containers import Workshop
-from duet_trio.server.site import RefusalError, Site
+from duet_trio.server.site import RefusalError, Site, request_body
 from duet_trio.server.speak_answer import Order
 from duet_trio.session.announcement import Announcement
 from duet_trio.session.answer import Question
@@ -83,7 +83,7 @@ def add_routes(app: QuartTrio, site: Site) -> None:
 
     @app.post("/speak")
     async def speak() -> Response:
-        wanted: SpeakRequest = read_json(bytes(await request.body), SpeakRequest)
+        wanted: SpeakRequest = read_json(await request_body(), SpeakRequest)
         return await (on_board(wanted) if wanted.device else as_audio(wanted))
 
     async def as_audio(wanted: SpeakRequest) -> Response:

@@ -39,40 +39,40 @@ async def test_an_idle_board_says_it_at_once(tmp_path: Path) -> None:
 
 
 async def test_a_prompt_is_answered_on_the_board(tmp_path: Path) -> None:
-    async with open_house(tmp_path, 'llm.script=["Five."]') as house:
-        async with talking(house.websocket_url, 1):
-            reply = await house.ask("POST", "/speak", {"prompt": "How many?", "device": DEVICE})
-            assert reply.json()["heard"] == "Five."
+    script = 'llm.script=["Five."]'
+    async with open_house(tmp_path, script) as house, talking(house.websocket_url, 1):
+        reply = await house.ask("POST", "/speak", {"prompt": "How many?", "device": DEVICE})
+        assert reply.json()["heard"] == "Five."
 
 
 async def test_a_talking_board_says_it_after_its_answer(tmp_path: Path) -> None:
-    async with open_house(tmp_path, f"llm.script={[LONG[:80]]!r}") as house:
-        async with talking(house.websocket_url, 1) as talker:
-            await talker.ask("tell me")
-            await talker.until_packets(3)
-            told = await announce(house)
-            assert told["outcome"] == "done"
-            ends = house.events("answer.end")
-            assert [end["outcome"] for end in ends] == ["done", "done"]
-            assert [start["question"] for start in house.events("answer.start")] == [
-                "tell me",
-                "Dinner.",
-            ]
-            assert len(talker.starts) == len(talker.stops) == 2
+    script = f"llm.script={[LONG[:80]]!r}"
+    async with open_house(tmp_path, script) as house, talking(house.websocket_url, 1) as talker:
+        await talker.ask("tell me")
+        await talker.until_packets(3)
+        told = await announce(house)
+        assert told["outcome"] == "done"
+        ends = house.events("answer.end")
+        assert [end["outcome"] for end in ends] == ["done", "done"]
+        assert [start["question"] for start in house.events("answer.start")] == [
+            "tell me",
+            "Dinner.",
+        ]
+        assert len(talker.starts) == len(talker.stops) == 2
 
 
 async def test_an_interruption_ends_the_answer(tmp_path: Path) -> None:
-    async with open_house(tmp_path, f"llm.script={[LONG]!r}") as house:
-        async with talking(house.websocket_url, 1) as talker:
-            await talker.ask("tell me")
-            await talker.until_packets(3)
-            began = trio.current_time()
-            told = await announce(house, interrupt=True)
-            assert told["outcome"] == "done"
-            assert trio.current_time() - began < 3
-            first, second = house.events("answer.end")
-            assert (first["outcome"], first["cause"]) == ("aborted", "announcement")
-            assert second["outcome"] == "done"
+    script = f"llm.script={[LONG]!r}"
+    async with open_house(tmp_path, script) as house, talking(house.websocket_url, 1) as talker:
+        await talker.ask("tell me")
+        await talker.until_packets(3)
+        began = trio.current_time()
+        told = await announce(house, interrupt=True)
+        assert told["outcome"] == "done"
+        assert trio.current_time() - began < 3
+        first, second = house.events("answer.end")
+        assert (first["outcome"], first["cause"]) == ("aborted", "announcement")
+        assert second["outcome"] == "done"
 
 
 async def test_a_question_ends_an_announcement(tmp_path: Path) -> None:
@@ -110,6 +110,7 @@ async def test_a_board_that_leaves_ends_its_announcements(tmp_path: Path) -> Non
             replies.append(await announce(house, text=LONG))
 
         async with trio.open_nursery() as nursery:
+            await trio.lowlevel.checkpoint()
             async with talking(house.websocket_url, 1) as talker:
                 nursery.start_soon(one)
                 nursery.start_soon(one)
