@@ -186,3 +186,12 @@ def test_an_answer_in_turns_never_runs_dry_at_the_reference_speeds(
     first_audio_s, stalled_s = play(factor, first_block_s, tokens_per_s)
     assert stalled_s == 0
     assert first_audio_s < first_block_s + 35 / tokens_per_s
+
+
+def test_the_first_piece_of_a_fast_voice_may_be_a_clause() -> None:
+    clause = "Well, that is quite a long story,"
+    slow = Budget(Estimates(real_time_factor=0.6, first_block_s=0.2))
+    fast = Budget(Estimates(real_time_factor=0.1, first_block_s=0.2))
+    assert not slow.enough(clause, at="clause", first=True)
+    assert fast.enough(clause, at="clause", first=True)
+    assert not fast.enough("Well,", at="clause", first=True)
