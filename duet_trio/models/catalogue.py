@@ -92,6 +92,7 @@ class ModelSet:
     licences: tuple[str, ...]
     files: tuple[ModelFile, ...]
     defaults: Mapping[Kind, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()  # for whoever pulls it
 
     @property
     def size(self) -> int:
@@ -266,8 +267,11 @@ LAPTOP_8GB = ModelSet(
         "Gemma 4: Apache-2.0 (by its repository's card, as others report it)",
         "Qwen3-TTS: Apache-2.0; qwentts.cpp and ggml: MIT; libgomp: GPL with the GCC exception",
         "whisper small for CTranslate2: MIT",
+    ),
+    notes=(
         "names, revisions and hashes of the hub's files are as other projects state them; they "
         "were not fetched by us",
+        "libqwen needs libcudart.so.12 and libcublas.so.12 (CUDA 12 toolkit)",
     ),
     files=(
         ModelFile(

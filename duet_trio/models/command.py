@@ -69,8 +69,7 @@ def _list(root: Path, out: TextIO, catalogue: Mapping[str, ModelSet]) -> int:
         for file, state in states(model_set, folder):
             whole = whole and state == "there"
             out.write(f"  {state:9} {_megabytes(file.size):>9}  {file.path}\n")
-        for licence in model_set.licences:
-            out.write(f"  licence: {licence}\n")
+        _write_terms(model_set, out)
     return 0 if whole else 1
 
 
@@ -83,9 +82,15 @@ def _pull(model_set: ModelSet, root: Path, find_links: str | None, out: TextIO) 
     )
     if root != model_folder():
         out.write(f"  (to use them, set DUET_MODELS={root})\n")
+    _write_terms(model_set, out)
+    return 0
+
+
+def _write_terms(model_set: ModelSet, out: TextIO) -> None:
     for licence in model_set.licences:
         out.write(f"  licence: {licence}\n")
-    return 0
+    for note in model_set.notes:
+        out.write(f"  note: {note}\n")
 
 
 class ProgressLine:
