@@ -12,9 +12,10 @@ import trio.testing
 from duet_trio.config import Config, load
 from duet_trio.engines.in_process import InProcessCarrier
 from duet_trio.faults.plan import Deed, Plan
-from duet_trio.lab.judge import Event, answers_of, judge_trace, judge_whole
+from duet_trio.lab.answers import Event, answers_of
+from duet_trio.lab.judge import judge_trace, judge_whole
 from duet_trio.lab.lab import Lab, open_lab
-from duet_trio.lab.matrix import (
+from duet_trio.lab.play import (
     CHARACTERS_PER_PACKET,
     LOAD_S,
     SECONDS_PER_CHARACTER,

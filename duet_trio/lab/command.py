@@ -13,8 +13,10 @@ from duet_trio.faults.plan import load_plan
 from duet_trio.lab.cases import run_case, trace_lines
 from duet_trio.lab.matrix import MatrixReport, run_matrix
 from duet_trio.lab.real import run_real_cells
+from duet_trio.lab.run import run_scenario
 from duet_trio.lab.scenario import Scenario, draw
-from duet_trio.lab.search import Report, coverage_table, run_scenario, run_seeds, search, shrink
+from duet_trio.lab.search import Report, coverage_table, run_seeds, search
+from duet_trio.lab.shrink import shrink
 
 CASES = Path("config/faults")
 

@@ -25,8 +25,9 @@ from duet_trio.config import Config
 from duet_trio.engines.factory import in_worker_process
 from duet_trio.errors import ConnectionLostError
 from duet_trio.faults.plan import Plan
+from duet_trio.lab.cells import Cell, CellResult
 from duet_trio.lab.lab import Lab
-from duet_trio.lab.matrix import Cell, CellResult, Play, cell_config
+from duet_trio.lab.play import Play, cell_config
 from duet_trio.lab.wire import MemoryWire
 from duet_trio.wire.handshake import Handshake, client_headers
 

@@ -11,7 +11,8 @@ import trio
 from duet_trio.config import load
 from duet_trio.engines.in_process import InProcessCarrier
 from duet_trio.faults.plan import Fault, Plan
-from duet_trio.lab.judge import Answer, answers_of, judge_trace, judge_whole
+from duet_trio.lab.answers import Answer, answers_of
+from duet_trio.lab.judge import judge_trace, judge_whole
 from duet_trio.lab.lab import Lab, open_lab
 from duet_trio.lab.puppet import Part, Puppet
 from duet_trio.lab.spies import PromptSpy

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from duet_trio import cli
-from duet_trio.lab.matrix import Cell, cells, run_cell, run_matrix
+from duet_trio.lab.cells import Cell, cells
+from duet_trio.lab.matrix import run_matrix
+from duet_trio.lab.play import run_cell
 
 
 def test_all_phases_triggers_and_effects_are_in_the_matrix() -> None:

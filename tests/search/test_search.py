@@ -6,8 +6,10 @@ import msgspec
 import pytest
 
 from duet_trio import cli
+from duet_trio.lab.run import run_scenario
 from duet_trio.lab.scenario import Deed, Scenario, draw
-from duet_trio.lab.search import Report, run_scenario, search, shrink
+from duet_trio.lab.search import Report, search
+from duet_trio.lab.shrink import shrink
 
 
 def passed(report: Report) -> None:
