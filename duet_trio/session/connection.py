@@ -153,6 +153,7 @@ class BoardSession:
             language=lambda: self._language,
             on_heard=self._on_heard,
             on_failure=self._on_asr_failure,
+            patience_s=self._services.config.vad.patience_ms / 1000,
         )
         interruption = Interruption(
             self._services.config,

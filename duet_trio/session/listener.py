@@ -295,7 +295,11 @@ class Listener:
             endpoint_ms=round(utterance.endpoint_ms),
         )
         speech = Speech(
-            utterance.pcm, round(utterance.speech_ms), self._last_voice_at, self._over_answer
+            utterance.pcm,
+            round(utterance.speech_ms),
+            self._last_voice_at,
+            self._over_answer,
+            whole=self._mode == "manual" and not self._key_down,
         )
         self._over_answer = False
         self._recognition.utterance(

@@ -18,6 +18,7 @@ import trio
 
 from duet_trio.engines.contracts import Asr, ListenRequest, Transcript
 from duet_trio.errors import EngineError
+from duet_trio.speech.unfinished import is_unfinished
 
 #: Utterances that are joined to one turn at most; then the turn goes out as it stands.
 MAX_PARTS = 4
@@ -25,12 +26,15 @@ MAX_PARTS = 4
 
 @dataclass(frozen=True, slots=True)
 class Speech:
-    """One utterance. ``ended_at``: trio time of its last voice; ``over_answer``: it interrupted."""
+    """One utterance. ``ended_at``: trio time of its last voice; ``over_answer``: it interrupted;
+    ``whole``: the talk key said that it is complete.
+    """
 
     pcm: bytes
     speech_ms: int
     ended_at: float
     over_answer: bool = False
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,8 @@ class _Part:
 class Recognition:
     """Runs recognition jobs in ``nursery``; whole turns go to the callbacks.
 
-    ``still_speaking``: the person has begun again, or holds the talk key.
+    ``still_speaking``: the person has begun again, or holds the talk key. ``patience_s``: how much
+    longer a turn waits that breaks off ("I would like a").
     """
 
     def __init__(
@@ -77,6 +82,7 @@ class Recognition:
         language: Callable[[], str],
         on_heard: Callable[[Sequence[Heard]], None],
         on_failure: Callable[[EngineError], None],
+        patience_s: float = 0.0,
     ) -> None:
         self._asr = asr
         self._nursery = nursery
@@ -87,6 +93,7 @@ class Recognition:
         self._speculation: _Job | None = None
         self._parts: list[_Part] = []
         self._cut_short = False
+        self._patience_s = patience_s
         self.still_speaking: Callable[[], bool] = lambda: False
 
     @property
@@ -163,8 +170,23 @@ class Recognition:
         decided_at = trio.current_time()
         await part.job.done.wait()
         part.asr_ms = round((trio.current_time() - decided_at) * 1000, 1)
+        if self._is_last(part) and self._breaks_off(part):
+            await trio.sleep(self._patience_s)
         if any(other is part for other in self._parts):
             self.settle()
+
+    def _is_last(self, part: _Part) -> bool:
+        return bool(self._parts) and self._parts[-1] is part
+
+    def _breaks_off(self, part: _Part) -> bool:
+        found = part.job.transcript
+        return (
+            found is not None
+            and self._patience_s > 0
+            and not self._cut_short
+            and not part.speech.whole
+            and is_unfinished(found.text, self._language() or found.language)
+        )
 
     def _drop_speculation(self) -> None:
         if self._speculation is not None:

@@ -198,6 +198,31 @@ async def test_a_second_utterance_while_the_first_is_recognised_makes_one_turn(
         assert len(peer.messages("tts", "start")) == 1
 
 
+async def test_a_sentence_that_breaks_off_gets_more_time(autojump_clock: object) -> None:
+    from duet_trio.lab.lab import loud, quiet
+
+    config = scripted(
+        'asr.script=["I would like a", "a", "cup of tea.", "b"]', "vad.speculate_ms=0"
+    )
+    async with open_lab(config) as lab, meeting(lab) as peer:
+        await peer.listen()
+        await peer.speak(quiet(0.5) + loud(0.8) + quiet(0.9) + loud(0.8) + quiet(1.0))
+        assert await peer.recognised() == ["I would like a a"]
+        await peer.stopped()
+
+
+async def test_and_is_answered_if_nothing_follows(autojump_clock: object) -> None:
+    from duet_trio.lab.lab import loud, quiet
+
+    config = scripted('asr.script=["I would like a"]', "voice.language=en")
+    async with open_lab(config) as lab, meeting(lab) as peer:
+        await peer.listen()
+        begun = trio.current_time()
+        await peer.speak(loud(0.8) + quiet(2.0))
+        assert await peer.recognised() == ["I would like a"]
+        assert peer.times("stt")[0] - begun == pytest.approx(0.8 + 0.6 + 0.6, abs=0.15)
+
+
 async def test_a_typed_question_while_the_answer_is_thought_out_replaces_it(
     autojump_clock: object,
 ) -> None:
