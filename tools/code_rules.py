@@ -23,7 +23,6 @@ BORDERS: dict[str, set[str]] = {
     # One connection's defect must not reach another's.
     "duet_trio/server/boards.py": {"Boards.serve"},
     "duet_trio/server/http_server.py": {"HttpServer.serve"},
-    "duet_trio/server/http_server.py": {"HttpServer.serve"},
     # The search for faults: whatever a scenario raises is what it looks for.
     "duet_trio/lab/search.py": {"run_scenario"},
     # The worker's job loop: whatever an engine raises is told to the parent.

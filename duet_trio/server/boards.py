@@ -26,7 +26,7 @@ from trio_websocket import (
 
 from duet_trio.errors import ConnectionLostError
 from duet_trio.server.security import Access, Peer, is_loopback
-from duet_trio.server.transport import WebSocketTransport
+from duet_trio.server.transport import CLOSE_S, WebSocketTransport
 from duet_trio.session.connection import BoardSession, Facts, Transport
 from duet_trio.session.services import Services
 from duet_trio.wire.handshake import Handshake, read_handshake
@@ -198,7 +198,8 @@ class Boards:
             if self._sessions.get(who.device_id) is session:
                 del self._sessions[who.device_id]
             recorder.emit("board.close", board=session.board, reason=session.close_reason)
-            await transport.close(session.close_reason)
+            with trio.move_on_after(2 * CLOSE_S, shield=True):
+                await transport.close(session.close_reason)
             if not self._sessions:
                 self._all_gone.set()
 

@@ -62,13 +62,14 @@ def spare_what_stays() -> None:
 
 async def until_ready(server: Server) -> bool:
     """Wait until all engines are ready; False if the server stops first."""
+    ready = False
     async with trio.open_nursery() as nursery:
         nursery.start_soon(cancel_when, server.stop.ordered, nursery.cancel_scope)
         with suppress(UsageError):  # `Server.failure` has it
             await server.engines.wait_ready()
+            ready = True
             nursery.cancel_scope.cancel()
-            return True
-    return False
+    return ready
 
 
 def over(server: Server) -> int:
