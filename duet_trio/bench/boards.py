@@ -22,6 +22,7 @@ import trio
 from duet_trio.bench.boards_clients import device_ids, run_boards
 from duet_trio.bench.figures import Spread, machine, quantile
 from duet_trio.bench.processes import CONFIG_FOLDER, RunningServer, serving
+from duet_trio.bench.processor import busy_s, children_cpu_s, own_cpu_s
 from duet_trio.server.board_facts import BoardFacts
 from duet_trio.trace.reader import read
 
@@ -110,17 +111,17 @@ class _Load:
         self._server = server
         self._began = trio.current_time()
         self._server_s = server.cpu_s()
-        self._workers_s = _children_cpu_s(server.pid)
-        self._all_s = _machine_cpu_s()
-        self._ours_s = _ours_cpu_s()
+        self._workers_s = children_cpu_s(server.pid)
+        self._all_s = busy_s()
+        self._ours_s = own_cpu_s()
 
     def used(self) -> dict[str, float]:
         """Share of one core, and memory."""
         elapsed_s = trio.current_time() - self._began
         server_s = self._server.cpu_s() - self._server_s
-        workers_s = _children_cpu_s(self._server.pid) - self._workers_s
-        boards_s = _ours_cpu_s() - self._ours_s
-        rest_s = max(0.0, _machine_cpu_s() - self._all_s - server_s - workers_s - boards_s)
+        workers_s = children_cpu_s(self._server.pid) - self._workers_s
+        boards_s = own_cpu_s() - self._ours_s
+        rest_s = max(0.0, busy_s() - self._all_s - server_s - workers_s - boards_s)
         return {
             "server_cpu": round(server_s / elapsed_s, 3),
             "workers_cpu": round(workers_s / elapsed_s, 3),
@@ -128,34 +129,6 @@ class _Load:
             "others_cpu": round(rest_s / elapsed_s, 3),
             "server_rss_mb": round(self._server.rss_mb(), 1),
         }
-
-
-def _children_cpu_s(pid: int) -> float:
-    """Processor time of a process's children (Linux; else 0)."""
-    total = 0.0
-    try:
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            for child in (task / "children").read_text().split():
-                total += RunningServer(int(child), 0, 0, 0.0).cpu_s()
-    except OSError:
-        pass
-    return total
-
-
-def _ours_cpu_s() -> float:
-    """Processor time of this process: the boards."""
-    times = os.times()
-    return times.user + times.system
-
-
-def _machine_cpu_s() -> float:
-    """Processor time of everybody, what a host took away included (Linux; else 0)."""
-    try:
-        fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
-    except OSError:
-        return 0.0
-    ticks = [int(field) for field in fields]
-    return (sum(ticks) - ticks[3] - ticks[4]) / 100.0  # without idle and waiting for disks
 
 
 async def _all(stream: trio.abc.ReceiveStream) -> str:
