@@ -233,7 +233,7 @@ def report(figures: dict[str, Any]) -> str:
     lines = [f"the {figures['voice']} voice on {figures['machine']['cpu']}"]
     if "added_ms" in figures:
         lines.append(
-            f"added to each block    {line('added_ms', 3)} ms   (goal: {ADDED_MS} on an idle machine)"
+            f"added to each block    {line('added_ms', 3)} ms   (goal: {ADDED_MS}, idle machine)"
         )
         lines.append(f"a bare pipe            {line('bare_pipe_ms', 3)} ms")
         lines.append(f"longest codec block    {figures['longest_block_ms']:.0f} ms")
