@@ -92,7 +92,7 @@ async def bridge(url: str, wire: MemoryWire, who: Handshake) -> None:
     except* (HandshakeError, ConnectionClosed, OSError, trio.BrokenResourceError):
         pass  # the board finds its wire closed
     finally:
-        await wire.close("gone")
+        wire.end()
 
 
 async def _up(wire: MemoryWire, socket: WebSocketConnection, scope: trio.CancelScope) -> None:

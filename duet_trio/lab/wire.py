@@ -60,7 +60,11 @@ class MemoryWire:
             raise ConnectionLostError("the board is gone") from None
 
     async def close(self, reason: str) -> None:
-        """End it."""
+        """End it (no checkpoint)."""
+        self.end()
+
+    def end(self) -> None:
+        """End it from the server's side; synchronous."""
         self._dropped = True
         self._from_board.close()
         self.gone.set()

@@ -14,7 +14,7 @@ from duet_trio.faults.plan import Fault, Plan
 from duet_trio.lab.answers import Answer, answers_of
 from duet_trio.lab.judge import judge_trace, judge_whole
 from duet_trio.lab.lab import Lab, open_lab
-from duet_trio.lab.puppet import Part, Puppet
+from duet_trio.lab.puppet import TONES, Part, Puppet
 from duet_trio.lab.spies import PromptSpy
 from duet_trio.lab.standin import StandInEncoder, packet_generation
 from duet_trio.session.services import Services
@@ -133,7 +133,13 @@ async def talk(
         ),
     ) as lab:
         puppets = [
-            Puppet(f"02:00:00:00:00:{number:02x}", lab.host, packet_generation, slow_s=slow_s)
+            Puppet(
+                f"02:00:00:00:00:{number:02x}",
+                lab.host,
+                packet_generation,
+                slow_s=slow_s,
+                memory=TONES // (2 * boards) - 1,
+            )
             for number in range(1, boards + 1)
         ]
         for puppet in puppets:

@@ -211,6 +211,7 @@ async def test_row_15_one_wake_word_is_enough(
 ) -> None:
     async with talk('asr.script=["what time is it"]') as it:
         it.board.ask("a question")
+        await it.begun(1)
         if moment == "first packet":
             await it.packets(1)
         elif moment == "middle":
