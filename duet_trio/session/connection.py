@@ -34,7 +34,7 @@ from duet_trio.wire import board_events as events
 from duet_trio.wire.board_state import MAX_BURST_MS, BoardProtocol
 from duet_trio.wire.framing import unpack
 from duet_trio.wire.handshake import Handshake
-from duet_trio.wire.messages import Alert, Pong, ServerHello, TtsStop
+from duet_trio.wire.messages import Alert, Pong, ServerHello, System, TtsStop
 
 log = logging.getLogger(__name__)
 
@@ -126,6 +126,10 @@ class BoardSession:
         """End the session from outside (synchronous): a duplicate id, a stop of the server."""
         self.close_reason = reason
         self._scope.cancel(reason=reason)
+
+    def tell(self, message: Alert | System) -> None:
+        """Show a notice, or have the board reboot, beside the conversation. Synchronous."""
+        self.outbox.control(message)
 
     async def run(self) -> None:
         """Serve until the board is gone, idle for too long, or `close` was called.

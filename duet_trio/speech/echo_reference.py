@@ -56,13 +56,6 @@ class EchoReference:
         self._sound = np.concatenate([self._sound, samples])[-round(KEPT_S * RATE_HZ) :]
         self._end = start + len(pcm) / 2 / RATE_HZ
 
-    def cut(self, at: float) -> None:
-        """What was to sound after ``at`` was flushed or will not be heard."""
-        surplus = round((self._end - at) * RATE_HZ)
-        if surplus > 0:
-            self._sound = self._sound[:-surplus] if surplus < self._sound.size else self._sound[:0]
-            self._end = at
-
     def share(self, pcm: bytes, ended_at: float) -> float:
         """Share of the energy of ``pcm`` (its last sample arrived at ``ended_at``) that is echo.
 

@@ -15,7 +15,7 @@ from duet_trio.opus import Decoder, Encoder
 from tests.ears.real import RealEars, said, still, words
 from tests.protocol.peer import Peer, meeting, scripted
 
-pytestmark = pytest.mark.models
+pytestmark = [pytest.mark.models, pytest.mark.slow]
 STORY = (
     "Once upon a time there was a little robot who lived in a big house by the sea. "
     "Every morning it went out to look for shells, and every evening it came back with a new one."

@@ -70,6 +70,7 @@ async def test_a_longer_endpoint_for_one_board(autojump_clock: object) -> None:
         assert words((await peer.recognised())[0])[-1] == "mouse"
 
 
+@pytest.mark.slow
 async def test_row_56_a_minute_of_babble_is_cut_and_never_blocks(autojump_clock: object) -> None:
     ears = RealEars()
     babble = babbler([said(text) for text in SENTENCES])(60 * RATE_HZ, np.random.default_rng(1))

@@ -11,6 +11,7 @@ import trio
 from duet_trio.board.script import Question
 from duet_trio.lab.lab import open_lab
 from duet_trio.server.board_facts import MAX_BOARDS, FactStore
+from duet_trio.wire.messages import Alert, System
 from duet_trio.wire.ota import OtaRequest
 from tests.protocol.peer import meeting, scripted
 
@@ -155,3 +156,15 @@ async def test_audio_before_the_hello_does_no_harm(autojump_clock: object) -> No
         await peer.listen()
         await peer.speak(loud(0.6) + quiet(1.0))
         assert await peer.recognised() == ["hello"]
+
+
+async def test_notices_and_the_order_to_reboot(autojump_clock: object) -> None:
+    async with open_lab(scripted()) as lab, meeting(lab) as peer:
+        (session,) = lab.boards.sessions.values()
+        session.tell(Alert("error", "no model", "sad"))
+        session.tell(System("reboot"))
+        await peer.until(lambda: peer.messages("system"), 1)
+        (alert,) = peer.messages("alert")
+        assert {alert["status"], alert["message"], alert["emotion"]} == {"error", "no model", "sad"}
+        (order,) = peer.messages("system")
+        assert order["command"] == "reboot"
