@@ -9,7 +9,7 @@ from typing import Any
 
 import trio
 
-from duet_trio.bench import abort, answer, boards, ears, hello, pace, tts, turns
+from duet_trio.bench import abort, answer, boards, ears, hello, http, pace, tts, turns
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -52,6 +52,16 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     one.add_argument("--config", default="demo.toml", help="a file of config/")
     _finish(
         one, lambda args: hello.measure(hello.HelloOptions(args.boards, args.config)), hello.report
+    )
+
+    one = benches.add_parser("http", help="how soon /speak sounds; programs beside boards")
+    one.add_argument("--requests", type=int, default=50)
+    one.add_argument("--clients", type=int, default=50)
+    one.add_argument("--boards", type=int, default=10)
+    _finish(
+        one,
+        lambda args: http.measure(http.HttpOptions(args.requests, args.clients, args.boards)),
+        http.report,
     )
 
     one = benches.add_parser("boards", help="how many boards a server keeps in step")

@@ -17,7 +17,7 @@ from duet_trio.server.containers import (
     Workshop,
     wav_header,
 )
-from duet_trio.server.site import DuetRequest, RefusalError, Site
+from duet_trio.server.site import DuetRequest, RefusalError, Site, Turnstile
 from duet_trio.server.speak_answer import HttpAnswer, Order
 from duet_trio.session.conversation import BusyError
 
@@ -63,7 +63,8 @@ async def audio_response(
     if form.encoder:
         encoded = await nursery.start(workshop.encode, form.encoder, answer.next_block)
     response = Response(b"", mimetype=form.mimetype)
-    response.response = AudioBody(answer, encoded, wav_header() if form is FORMATS["wav"] else b"")
+    header = wav_header() if form is FORMATS["wav"] else b""
+    response.response = AudioBody(answer, encoded, header, site.turnstile)
     response.headers.pop("Content-Length", None)
     response.headers["X-Generation"] = str(answer.generation)
     return response
@@ -75,10 +76,13 @@ class AudioBody(ResponseBody):
     Iterating raises `CutOffError` when the answer fails under way; the response then breaks off.
     """
 
-    def __init__(self, answer: HttpAnswer, encoded: Encoded | None, header: bytes) -> None:
+    def __init__(
+        self, answer: HttpAnswer, encoded: Encoded | None, header: bytes, turnstile: Turnstile
+    ) -> None:
         self._answer = answer
         self._encoded = encoded
         self._header = header
+        self._turnstile = turnstile
 
     async def __aenter__(self) -> AudioBody:
         return self
@@ -96,6 +100,7 @@ class AudioBody(ResponseBody):
 
     async def __anext__(self) -> bytes:
         chunk = await self._next()
+        await self._turnstile.through()
         if not chunk:
             raise StopAsyncIteration
         self._answer.left(len(chunk))

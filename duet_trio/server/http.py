@@ -23,7 +23,14 @@ from duet_trio.engines.contracts import EngineStatus
 from duet_trio.server import metrics, openai_api, openapi, speak, start_page
 from duet_trio.server.boards import PATHS
 from duet_trio.server.containers import ConverterFailedError
-from duet_trio.server.site import DuetRequest, RefusalError, Site, request_body, without_paths
+from duet_trio.server.site import (
+    DuetRequest,
+    RefusalError,
+    Site,
+    Turnstile,
+    request_body,
+    without_paths,
+)
 from duet_trio.server.sockets import local_address
 from duet_trio.server.speak_answer import CutOffError
 from duet_trio.wire import ota
@@ -49,6 +56,7 @@ class Connection(TrioASGIHTTPConnection):
 
     async def __call__(self, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
         """Handle one request to its end."""
+        await cast(Application, self.app).turnstile.through()
         try:
             await super().__call__(receive, send)
         except* (CutOffError, ConverterFailedError) as group:
@@ -68,11 +76,13 @@ class Application(QuartTrio):
 
     asgi_http_class = Connection
     request_class = DuetRequest
+    turnstile: Turnstile
 
 
 def make_app(site: Site) -> QuartTrio:
     """The application with its routes."""
     app = Application("duet_trio", static_folder=None)
+    app.turnstile = site.turnstile
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES
     app.config["BODY_TIMEOUT"] = BODY_S
     # quart cuts a stream silently at this time (default 60 s); our streams have deadlines.
