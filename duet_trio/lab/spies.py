@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 from duet_trio.engines.contracts import Hold, Llm, LlmStream, Message, Turn, TurnGate
 from duet_trio.engines.gpu_turn import Who
@@ -78,6 +79,6 @@ class TurnSpy:
         self._look(self._who, self._generation)
         return hold
 
-    async def __aexit__(self, *exc: object) -> None:
+    def __aexit__(self, *exc: object) -> Coroutine[Any, Any, None]:
         """Leave."""
-        await self._turn.__aexit__(*exc)  # noqa: ASYNC102 - never waits, says its contract
+        return self._turn.__aexit__(*exc)
