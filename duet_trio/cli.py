@@ -6,12 +6,14 @@ a default of each. Only the module of the command that was asked for is imported
 bring trio, numpy or a web framework, and ``duet --help`` must answer at once.
 
 Exit codes: what ``func`` returns; 2 for bad use and every `UsageError` (one line on stderr);
-130 after Ctrl-C; 0 when the reader of our output went away early (``duet trace … | head``).
+130 after Ctrl-C; 0 when the reader of our output went away early (``duet trace … | head``), 1 when
+the device written to is full.
 """
 
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import os
 import sys
@@ -59,16 +61,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     does; everything else comes back as a number.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    _open_what_is_closed()
     try:
-        code = _run(arguments)
-        sys.stdout.flush()
+        try:
+            code = _run(arguments)
+            sys.stdout.flush()
+        except BaseExceptionGroup as group:
+            # Nurseries wrap what ends them; to the person it is the same one thing.
+            first = _first_leaf(group)
+            if group.split(type(first))[1] is not None:
+                raise
+            raise first from group
     except UsageError as error:
         print(f"duet: {error}", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:
-        # The interpreter flushes stdout once more at exit; without this it would complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence_stdout()
         return 0
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        _silence_stdout()
+        print("duet: the device written to is full; make room and run it again", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return INTERRUPTED
     return code
@@ -94,6 +109,25 @@ def read_config(args: argparse.Namespace) -> Config:
     from duet_trio.config import load
 
     return load(args.config, args.assignments)
+
+
+def _first_leaf(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    first: BaseException = group
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    return first
+
+
+def _open_what_is_closed() -> None:
+    """``duet … >&-``: Python has None for it, and the next file opened would get its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - for good
+
+
+def _silence_stdout() -> None:
+    """The interpreter flushes stdout once more at exit; without this it would complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(arguments: list[str]) -> int:

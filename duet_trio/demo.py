@@ -24,6 +24,7 @@ from duet_trio.board.wav import write_wav
 from duet_trio.cli import add_config_options
 from duet_trio.config import Config, load
 from duet_trio.engines.contracts import LISTEN_RATE_HZ, SPEECH_RATE_HZ, SpeechRequest, Tts
+from duet_trio.errors import EngineFailedError, UsageError
 from duet_trio.server.app import Addresses, Server
 from duet_trio.server.running import cancel_when, open_recorder, over, say_where, until_ready
 from duet_trio.wire.messages import BoardMessage, SentenceStart, ServerMessage, Stt
@@ -62,9 +63,14 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> int:
     """Run the demo; 0 when an answer was heard."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
-    args.out.mkdir(parents=True, exist_ok=True)
     trace = args.out / "trace.jsonl"
-    trace.unlink(missing_ok=True)
+    try:
+        args.out.mkdir(parents=True, exist_ok=True)
+        trace.unlink(missing_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"--out: {args.out} cannot be written ({error.strerror}); name a folder of your own"
+        ) from None
     own = [f"trace.path={trace.as_posix()!r}", f"server.state_dir={args.out.as_posix()!r}"]
     if not args.serve:
         # Alone on this machine, whatever else may run here.
@@ -105,9 +111,15 @@ async def _converse(
 
 
 async def ask_aloud(question: str, voice: Tts, addresses: Addresses) -> BoardResult:
-    """Let a simulated board say ``question`` to the server at ``addresses``."""
+    """Let a simulated board say ``question`` to the server at ``addresses``.
+
+    Raises `UsageError` if the voice cannot say it.
+    """
     print(f'\nasked aloud:  "{question}"', flush=True)
-    pcm = await speech(voice, question)
+    try:
+        pcm = await speech(voice, question)
+    except EngineFailedError as error:
+        raise UsageError(f"--question: {error.reason}; ask in plain English words") from None
     client = BoardClient(
         BoardOptions(url=f"ws://127.0.0.1:{addresses.websocket_port}/xiaozhi/v1/"),
         watcher=show,

@@ -89,7 +89,8 @@ class RunningJob:
         except SequenceLostError:
             return Failed(self.job.id, "the sequence was lost", lost=True)
         except EngineFailedError as error:
-            return Failed(self.job.id, str(error))
+            told = "" if error.reason == str(error) else error.reason
+            return Failed(self.job.id, str(error), reason=told)
         except Exception as error:  # noqa: BLE001 - supervision border: the worker's job loop
             return Failed(self.job.id, f"{type(error).__name__}: {error}")
 

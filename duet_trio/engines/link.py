@@ -259,8 +259,8 @@ class WorkerLink:
                 self._finish(job, spoken)
             case Failed(message=text, lost=True):
                 self._finish(job, SequenceLostError(text, engine=self._kind))
-            case Failed(message=text):
-                self._finish(job, failed(self._kind, text))
+            case Failed(message=text, reason=reason):
+                self._finish(job, failed(self._kind, text, reason))
             case Cancelled():
                 # Also what a caller is told that never cancelled: it must not wait for ever.
                 self._finish(job, failed(self._kind, "the worker cancelled the job by itself"))

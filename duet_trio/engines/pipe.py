@@ -157,11 +157,15 @@ class DoneSpeak(Wire, frozen=True):
 
 
 class Failed(Wire, frozen=True):
-    """The engine reported an error; the worker lives. ``lost``: send the prompt again (LLM)."""
+    """The engine reported an error; the worker lives. ``lost``: send the prompt again (LLM).
+
+    ``reason``: for people, if the adapter has a better one than that its engine failed.
+    """
 
     id: int
     message: str
     lost: bool = False
+    reason: str = ""
 
 
 class Cancelled(Wire, frozen=True):

@@ -29,10 +29,12 @@ def crashed(kind: EngineKind, detail: str) -> EngineCrashedError:
     return EngineCrashedError(f"{kind}: {detail}", engine=kind, reason=f"{NAMES[kind]} crashed")
 
 
-def failed(kind: EngineKind, detail: str) -> EngineFailedError:
-    """The engine said so itself."""
+def failed(kind: EngineKind, detail: str, reason: str = "") -> EngineFailedError:
+    """The engine said so itself, maybe with words for people."""
     return EngineFailedError(
-        f"{kind}: {detail}", engine=kind, reason=f"{NAMES[kind]} reported an error"
+        f"{kind}: {detail.removeprefix(f'{kind}: ')}",
+        engine=kind,
+        reason=reason or f"{NAMES[kind]} reported an error",
     )
 
 

@@ -8,7 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import urlsplit
@@ -50,8 +50,17 @@ def run(args: argparse.Namespace) -> int:
         body["format"] = args.format or _format_of(args.output)
     with _asked(args, body) as response:
         if args.device:
-            return _tell(json.loads(response.read()))
+            return _tell(_told(args.url, response))
         return _keep(response, args.output)
+
+
+def _told(url: str, response: http.client.HTTPResponse) -> dict[str, str]:
+    try:
+        return dict(json.loads(response.read()))
+    except (OSError, http.client.HTTPException, ValueError, TypeError) as error:
+        raise UsageError(
+            f"{url}: the answer broke off or is none of `duet serve` ({type(error).__name__})"
+        ) from None
 
 
 def _tell(told: dict[str, str]) -> int:
@@ -70,6 +79,8 @@ def _keep(response: http.client.HTTPResponse, output: str) -> int:
         for chunk in _chunks(response):
             out.write(chunk)
             count += len(chunk)
+    except BrokenPipeError:
+        raise  # ours, not the server's: who reads our output has left
     except (http.client.IncompleteRead, ConnectionError, TimeoutError) as error:
         whole = False
         print(f"duet say: the answer broke off ({type(error).__name__})", file=sys.stderr)
@@ -118,18 +129,19 @@ def _asked(args: argparse.Namespace, body: dict[str, object]) -> Iterator[http.c
     token = _token(args.token_file)
     if token:
         headers["Authorization"] = f"Bearer {token}"
-    try:
-        connection.request("POST", "/speak", json.dumps(body), headers)
-        response = connection.getresponse()
-        if response.status != 200:
-            raise UsageError(f"{args.url}: {_why(response)}")
+    with closing(connection):
+        try:
+            connection.request("POST", "/speak", json.dumps(body), headers)
+            response = connection.getresponse()
+            why = "" if response.status == 200 else _why(response)
+        except (OSError, http.client.HTTPException) as error:
+            raise UsageError(
+                f"{args.url}: no answer ({error}); is `duet serve` running there?"
+            ) from None
+        if why:
+            raise UsageError(f"{args.url}: {why}")
+        # Outside of the `try`: an error of our own output is none of the server's.
         yield response
-    except (OSError, http.client.HTTPException) as error:
-        raise UsageError(
-            f"{args.url}: no answer ({error}); is `duet serve` running there?"
-        ) from None
-    finally:
-        connection.close()
 
 
 def _token(path: Path | None) -> str:

@@ -117,6 +117,61 @@ def test_interrupt(command: Callable[[Callable[[argparse.Namespace], int]], None
     assert cli.main(["doctor"]) == 130
 
 
+@pytest.mark.parametrize("cause", [BrokenPipeError(), ConfigError("x"), KeyboardInterrupt()])
+def test_a_nursery_around_it_changes_nothing(
+    command: Callable[[Callable[[argparse.Namespace], int]], None],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    cause: BaseException,
+) -> None:
+    monkeypatch.setattr(cli, "_silence_stdout", lambda: None)
+    codes = []
+    for raised in (cause, BaseExceptionGroup("n", [BaseExceptionGroup("m", [cause])])):
+
+        def fail(args: argparse.Namespace, raised: BaseException = raised) -> int:
+            raise raised
+
+        command(fail)
+        codes.append((cli.main(["doctor"]), capsys.readouterr()))
+    assert codes[0] == codes[1]
+
+
+def test_several_errors_of_a_nursery_are_all_shown(
+    command: Callable[[Callable[[argparse.Namespace], int]], None],
+) -> None:
+    def fail(args: argparse.Namespace) -> int:
+        raise ExceptionGroup("n", [BrokenPipeError(), ZeroDivisionError()])
+
+    command(fail)
+    with pytest.raises(ExceptionGroup):
+        cli.main(["doctor"])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
+def test_closed_streams() -> None:
+    result = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *DUET, "models", "list"], check=False
+    )
+    assert result.returncode in (0, 1)  # as with open ones: are all models there?
+    shown = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", *DUET, "models", "list"],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert (shown.returncode, shown.stderr) == (result.returncode, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_full_device_is_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        result = subprocess.run(
+            [*DUET, "models", "list"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert result.returncode == 1
+    assert result.stderr == "duet: the device written to is full; make room and run it again\n"
+
+
 def test_settings_go_over_the_file(
     command: Callable[[Callable[[argparse.Namespace], int]], None], tmp_path: Path
 ) -> None:

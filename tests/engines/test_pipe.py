@@ -32,6 +32,7 @@ FROM_WORKER: list[FromWorker] = [
     pipe.DoneWrite(1, Written(3, True, 10, 2)),
     pipe.DoneSpeak(1, Spoken(1.5, True)),
     pipe.Failed(1, "why", lost=True),
+    pipe.Failed(1, "why", reason="words for people"),
     pipe.Cancelled(1),
     pipe.Injected(1, "late"),
 ]

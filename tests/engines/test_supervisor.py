@@ -287,6 +287,30 @@ async def test_a_mad_worker_is_killed(
     assert service.status().restarts == 1
 
 
+@pytest.mark.parametrize(
+    ("told", "reason"),
+    [
+        ("", "the voice reported an error"),
+        ("this voice cannot read the text", "this voice cannot read the text"),
+    ],
+)
+async def test_an_adapters_own_words_for_people_arrive(
+    autojump_clock: MockClock, serve: Serve, played: Any, told: str, reason: str
+) -> None:
+    service = await serve("tts", played)
+    peer = await played.peer(Ready())
+    async with trio.open_nursery() as nursery:
+
+        async def ask() -> None:
+            with pytest.raises(EngineFailedError) as caught:
+                await voice(service).speak(piece(), drop)
+            assert (str(caught.value), caught.value.reason) == ("tts: nothing there", reason)
+
+        nursery.start_soon(ask)
+        await peer.next()
+        await peer.send(Failed(1, "tts: nothing there", reason=told))
+
+
 async def test_late_messages_of_old_jobs_are_ignored(
     autojump_clock: MockClock, serve: Serve, played: Any, nursery: trio.Nursery
 ) -> None:
