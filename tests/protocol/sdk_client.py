@@ -19,7 +19,7 @@ async def converse(ota_url: str, mode: str, recording: str) -> dict[str, Any]:
     messages: list[dict[str, Any]] = []
     changed = asyncio.Event()
 
-    async def on_message(message: dict[str, Any]) -> None:  # noqa: ASYNC124 - the client awaits it
+    async def on_message(message: dict[str, Any]) -> None:
         messages.append(message)
         changed.set()
 
