@@ -40,6 +40,7 @@ class ServerSection(Section, frozen=True):
     handshake_s: Positive = 5.0  # from the TCP connection to the WebSocket's opening
     hello_s: Positive = 10.0  # from the WebSocket's opening to the board's hello
     max_boards: Count = 200  # connections at once; more are refused
+    board_url: str = ""  # whole WebSocket address given to boards, behind a proxy; empty: ours
     names: list[str] = []  # further host names under which clients reach us
     max_http: Count = 256  # HTTP connections at once; more are closed
     max_per_address: Count = 64  # connections of one address to each port; loopback has no limit

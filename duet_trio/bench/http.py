@@ -4,7 +4,8 @@ The first part compares two clocks of one run: what a client waits for its first
 what the engine took to its first block (from the trace). The rest is what HTTP adds.
 
 In the second, boards hold an answer of a minute each, first alone, then while the programs stream
-theirs; the trace tells how late the boards' packets were written, `/proc` how much memory the main process took.
+theirs; the trace tells how late the boards' packets were written, `/proc` how much memory the main
+process took.
 """
 
 from __future__ import annotations
@@ -205,7 +206,8 @@ def report(figures: dict[str, Any]) -> str:
         f"  failed: {figures['failed']}; {figures['crowd_audio_s']} s of audio in all",
         f"  main process: {figures['rss_mb_before']} → {figures['rss_mb_peak']} MB,"
         f" {figures['rss_mb_per_client']} MB a client",
-        f"{figures['boards']} boards alone, written late:     {line(figures['board_late_alone_ms'])}",
+        f"{figures['boards']} boards alone, written late:    "
+        f" {line(figures['board_late_alone_ms'])}",
         f"  with the programs:               {line(figures['board_late_ms'])}",
     ]
     return "\n".join(lines)

@@ -40,6 +40,7 @@ from duet_trio.server.speak_answer import PoliteGate
 from duet_trio.server.stop import Stop
 from duet_trio.server.tls import tls_context
 from duet_trio.trace.recorder import TeeRecorder
+from duet_trio.wire import ota
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +73,11 @@ class Server:
         server = config.server
         folder = Path(server.state_dir).expanduser()
         self._tls: ssl.SSLContext | None = tls_context(server)
+        if server.board_url:
+            # Raises `ConfigError` for an address that no board could use.
+            ota.answer(
+                websocket_url=server.board_url, token="", timestamp_ms=1, timezone_offset_min=0
+            )
         self.token = obtain_token(config)
         self._websocket_sockets = bind(server.host, server.websocket_port, "server.websocket_port")
         self._http_sockets = bind(server.host, server.http_port, "server.http_port")

@@ -218,6 +218,8 @@ def health_of(site: Site) -> tuple[dict[str, Any], bool]:
 def websocket_url(site: Site) -> str:
     """The address that a board is given: as configured, else as it reached *us*."""
     server = site.config.server
+    if server.board_url:
+        return server.board_url
     host = server.advertise or (request.host or "").rpartition(":")[0]
     host = host or request.host or local_address()
     if host.startswith("["):  # boards cannot parse IPv6

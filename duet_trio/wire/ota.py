@@ -93,7 +93,7 @@ def answer(
     }
     mistakes = mistakes_in(result)
     if mistakes:
-        raise ConfigError(f"{mistakes[0]}; see server.advertise and auth.token")
+        raise ConfigError(f"{mistakes[0]}; see server.advertise, server.board_url and auth.token")
     return result
 
 
