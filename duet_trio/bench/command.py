@@ -9,7 +9,7 @@ from typing import Any
 
 import trio
 
-from duet_trio.bench import abort, answer, boards, ears, hello, http, pace, tts, turns
+from duet_trio.bench import abort, answer, boards, ears, hello, http, pace, soak, tts, turns
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -90,11 +90,24 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     one.add_argument("--kills", type=int, default=3)
     _finish(one, lambda args: tts.measure(_tts_options(args)), tts.report)
 
+    one = benches.add_parser("soak", help="aborts, reconnects and kills for minutes; what grows?")
+    usual = soak.SoakOptions()
+    one.add_argument("--aborts", type=int, default=usual.aborts)
+    one.add_argument("--reconnects", type=int, default=usual.reconnects)
+    one.add_argument("--chaos", type=float, default=usual.chaos_s, metavar="S")
+    one.add_argument("--boards", type=int, default=usual.boards)
+    one.add_argument("--seed", type=int, default=usual.seed)
+    _finish(one, lambda args: soak.measure(_soak_options(args)), soak.report)
+
     turns.add_arguments(benches.add_parser("turns", help="turns beside overlap, the same texts"))
 
 
 def _abort_options(args: argparse.Namespace) -> abort.AbortOptions:
     return abort.AbortOptions(args.aborts, args.boards, args.hang, args.seed)
+
+
+def _soak_options(args: argparse.Namespace) -> soak.SoakOptions:
+    return soak.SoakOptions(args.aborts, args.reconnects, args.chaos, args.boards, args.seed)
 
 
 def _tts_options(args: argparse.Namespace) -> tts.TtsOptions:
