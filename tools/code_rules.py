@@ -24,7 +24,7 @@ BORDERS: dict[str, set[str]] = {
     "duet_trio/server/boards.py": {"Boards.serve"},
     "duet_trio/server/http_server.py": {"HttpServer.serve"},
     # The search for faults: whatever a scenario raises is what it looks for.
-    "duet_trio/lab/search.py": {"run_scenario"},
+    "duet_trio/lab/run.py": {"run_scenario"},
     # The worker's job loop: whatever an engine raises is told to the parent.
     "duet_trio/engines/job_runner.py": {"RunningJob._final"},
     "duet_trio/engines/worker_loop.py": {"_run_adapter"},
