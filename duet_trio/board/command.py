@@ -216,11 +216,12 @@ def _print_summary(result: BoardResult) -> None:
         wait = "no audio" if turn.first_audio_s is None else f"{turn.first_audio_s:.2f} s"
         late = f"{100 * turn.gaps.late_share:.1f} % late"
         lines.append(f"turn {number}: first audio {wait}, {len(turn.arrivals_s)} packets, {late}")
-    lines.append(f"stalls: {len(result.stalls)}, together {result.stall_s:.2f} s")
+    if result.turns:
+        lines.append(f"stalls: {len(result.stalls)}, together {result.stall_s:.2f} s")
     if result.packets_dropped:
         lines.append(f"packets lost because the board's queue was full: {result.packets_dropped}")
     lines += [f"unreadable for a board: {error}" for error in result.bad_messages]
-    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.writelines(f"{line}\n" for line in lines)
     if result.failure:
         sys.stdout.flush()
         sys.stderr.write(f"duet: {result.failure}\n")

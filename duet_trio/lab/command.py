@@ -18,7 +18,8 @@ from duet_trio.lab.scenario import Scenario, draw
 from duet_trio.lab.search import Report, coverage_table, run_seeds, search
 from duet_trio.lab.shrink import shrink
 
-CASES = Path("config/faults")
+#: Of this checkout, whatever folder we are called from.
+CASES = Path(__file__).parents[2] / "config" / "faults"
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -26,7 +27,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = subparsers.add_parser("faults", help="run the fault plans and report each outcome")
     kinds = parser.add_subparsers(dest="faults_command", metavar="WHAT", required=True)
     run = kinds.add_parser("run", help="run named cases, or the whole matrix")
-    run.add_argument("plans", nargs="*", type=Path, help=f"plans (TOML); none: all in {CASES}")
+    run.add_argument("plans", nargs="*", type=Path, help="plans (TOML); none: all in config/faults")
     run.add_argument("--matrix", action="store_true", help="engines x effects x phases x triggers")
     run.add_argument("--real", action="store_true", help="chosen cells, real workers and sockets")
     run.add_argument("--json", action="store_true", help="print one JSON object")

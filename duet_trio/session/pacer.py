@@ -111,7 +111,7 @@ class Pacer:
         due = self.schedule.due(ready_at)
         await trio.sleep_until(due)
         if starts_piece:
-            text = packet.piece.text.strip()
+            text = " ".join(packet.piece.text.split())  # one line: a board shows it as it comes
             self._outbox.control(SentenceStart(text), self._generation)
         await self._outbox.frame(
             Frame(

@@ -120,6 +120,13 @@ async def test_no_answer_is_exit_code_one(capsys: pytest.CaptureFixture[str]) ->
     assert "no audio" in capsys.readouterr().out
 
 
+async def test_without_a_server_there_are_no_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    assert await board(1, "--text", "One?") == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.count("\n") == 1
+
+
 async def test_ctrl_c_keeps_what_was_heard(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

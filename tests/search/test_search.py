@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
@@ -77,6 +79,14 @@ def test_a_failure_shrinks_to_what_it_needs() -> None:
 def test_one_command_replays_a_seed(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["faults", "search", "--seed", "3"]) == 0
     assert "seed 3: passed" in capsys.readouterr().out
+
+
+def test_the_named_cases_are_found_from_any_folder(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["faults", "run", "--quiet"]) == 0
+    assert "handover-hang.toml: passed" in capsys.readouterr().out
 
 
 def test_a_board_that_is_never_answered_is_a_failure() -> None:

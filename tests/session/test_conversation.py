@@ -93,6 +93,14 @@ async def test_an_answer_has_the_order_that_boards_rely_on(
     assert result.packets_refused == 0
 
 
+async def test_a_board_is_shown_its_text_in_one_line(autojump_clock: object) -> None:
+    script = r"llm.script=['Once it rained\r\n\r\nand then  it stopped.']".replace("'", '"')
+    async with open_lab(settings(script)) as lab:
+        result = await lab.ask("hello")
+    shown = " ".join(text for _, text in result.turns[0].sentences)
+    assert shown == "Once it rained and then it stopped."
+
+
 async def test_the_board_hears_every_packet_before_the_stop(autojump_clock: object) -> None:
     async with open_lab(settings()) as lab:
         result = await lab.ask("hello")
