@@ -226,17 +226,31 @@ def load(path: Path | None = None, assignments: Sequence[str] = ()) -> Config:
     if path is not None:
         where = str(path)
         try:
-            tree = msgspec.toml.decode(path.read_bytes())
+            tree = decode_toml(path.read_bytes())
         except FileNotFoundError:
             raise ConfigError(f"{path}: no such file; give --config an existing one") from None
         except OSError as error:
             raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except msgspec.DecodeError as error:
             raise ConfigError(f"{path}: not valid TOML: {error}") from None
         tree = _convert_check(tree, where)
     for assignment in assignments:
         _assign(tree, assignment)
     return _convert(tree, "--set" if assignments else where)
+
+
+def decode_toml(data: bytes) -> dict[str, Any]:
+    """The tree of a TOML file; Windows editors may put a byte order mark before it.
+
+    Raises `msgspec.DecodeError` with a reason for people.
+    """
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise msgspec.DecodeError(f"line {line} is not UTF-8; save the file as UTF-8") from None
+    tree: dict[str, Any] = msgspec.toml.decode(text)
+    return tree
 
 
 def _convert_check(tree: dict[str, Any], where: str) -> dict[str, Any]:

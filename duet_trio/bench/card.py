@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct
 
+from duet_trio.config import decode_toml
 from duet_trio.errors import ConfigError
 
 Positive = Annotated[float, Meta(gt=0)]
@@ -127,9 +128,8 @@ def speech_steps(
 def load_card(path: Path) -> CardModel:
     """Read a model. Raises `ConfigError` with one line that says what is wrong."""
     try:
-        tree: dict[str, Any] = msgspec.toml.decode(path.read_bytes())
-        return msgspec.convert(tree, CardModel)
+        return msgspec.convert(decode_toml(path.read_bytes()), CardModel)
     except OSError as error:
         raise ConfigError(f"--model {path}: cannot be read ({error.strerror})") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except msgspec.DecodeError as error:
         raise ConfigError(f"--model {path}: not a modelled card: {error}") from None

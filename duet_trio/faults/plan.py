@@ -31,6 +31,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from duet_trio.config import decode_toml
 from duet_trio.engines.injected import EFFECTS
 from duet_trio.errors import ConfigError
 
@@ -106,14 +107,14 @@ def effects_of(seam: str) -> frozenset[str]:
 def load_plan(path: Path) -> Plan:
     """Read a plan. Raises `ConfigError` with one line: what, where, how to mend it."""
     try:
-        plan = msgspec.toml.decode(path.read_bytes(), type=Plan)
+        plan = msgspec.convert(decode_toml(path.read_bytes()), Plan)
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file; give faults.plan an existing one") from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
     except msgspec.ValidationError as error:
         raise ConfigError(f"{path}: {_plain(str(error))}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except msgspec.DecodeError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
     check(plan, str(path))
     return plan

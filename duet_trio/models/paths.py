@@ -95,8 +95,14 @@ def known_files(path: Path) -> dict[str, ModelFile]:
     return found
 
 
-def _cure(path: Path) -> str:
+def fetch_hint(path: Path) -> str:
+    """How to get a file of the catalogue; empty for a path outside of its sets."""
     for model_set in CATALOGUE.values():
         if path.is_relative_to(model_folder() / model_set.name):
             return f"fetch it with: duet models pull {model_set.name}"
-    return "correct the path in the configuration, or leave it empty for the demo model"
+    return ""
+
+
+def _cure(path: Path) -> str:
+    other = "correct the path in the configuration, or leave it empty for the demo model"
+    return fetch_hint(path) or other

@@ -13,6 +13,7 @@ from types import ModuleType
 import pytest
 
 from duet_trio import __version__, cli
+from duet_trio.config import load
 from duet_trio.errors import ConfigError
 
 DUET = [sys.executable, "-m", "duet_trio"]
@@ -187,6 +188,23 @@ def test_settings_go_over_the_file(
     assert cli.main(["doctor", "--config", str(file), "--set", "server.http_port=1", "--set",
                      "server.host=::1"]) == 0  # fmt: skip
     assert (seen[0].http_port, seen[0].websocket_port, seen[0].host) == (1, 2000, "::1")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_a_byte_order_mark_is_no_matter(tmp_path: Path, encoding: str) -> None:
+    file = tmp_path / "duet.toml"
+    file.write_text('[voice]\nname = "Jörg"\n', encoding=encoding)
+    assert load(file).voice.name == "Jörg"
+
+
+@pytest.mark.parametrize(("encoding", "line"), [("latin-1", 2), ("utf-16", 1)])
+def test_another_encoding_is_told_with_its_line(tmp_path: Path, encoding: str, line: int) -> None:
+    file = tmp_path / "duet.toml"
+    file.write_text('[voice]\nname = "Jörg"\n', encoding=encoding)
+    with pytest.raises(ConfigError) as caught:
+        load(file)
+    said = f"{file}: not valid TOML: line {line} is not UTF-8; save the file as UTF-8"
+    assert str(caught.value) == said
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a POSIX pipe")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import wave
 from pathlib import Path
 
@@ -33,6 +35,25 @@ async def test_say_into_a_file(tmp_path: Path) -> None:
             assert file.getnframes() == (out.stat().st_size - 44) // 2
         assert await say(house, "Hello there.", "-o", str(tmp_path / "out.mp3")) == 0
         assert (tmp_path / "out.mp3").read_bytes()[:1] == b"\xff"
+
+
+async def into(output: int, house: House) -> tuple[int, bytes]:
+    """``duet say … -o -`` with this file descriptor as its standard output."""
+    command = [sys.executable, "-m", "duet_trio", "say", "Hello.", "-o", "-", "--url", house.url]
+    with os.fdopen(output, "wb") as out, trio.fail_after(20):
+        result = await trio.run_process(command, stdout=out, capture_stderr=True, check=False)
+    return result.returncode, result.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+async def test_the_server_is_not_blamed_for_our_own_output(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as house:
+        read_end, write_end = os.pipe()
+        os.close(read_end)
+        assert await into(write_end, house) == (0, b"")
+        code, said = await into(os.open("/dev/full", os.O_WRONLY), house)
+        assert code == 1
+        assert said == b"duet: the device written to is full; make room and run it again\n"
 
 
 async def test_say_on_a_board(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

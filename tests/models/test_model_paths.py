@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from duet_trio.engines.native.loading import library_path
 from duet_trio.errors import MissingFileError, MissingLibraryError
 from duet_trio.models import hub, paths
 from duet_trio.models.catalogue import CATALOGUE, DEMO, HubFile, WheelMember
@@ -75,6 +76,15 @@ def test_a_truncated_demo_file_and_a_folder_that_lacks_one_are_found(models: Pat
     whisper.mkdir(parents=True)
     with pytest.raises(MissingFileError, match=r"whisper-tiny\.en/\S+ is missing.*pull demo"):
         paths.require(whisper, "speech recognition model")
+
+
+def test_a_library_of_a_set_is_fetched_and_another_corrected(tmp_path: Path, models: Path) -> None:
+    for library, cure in (
+        ("{models}/laptop-8gb/libqwen/libqwen.so", "duet models pull laptop-8gb"),
+        (str(tmp_path / "own.so"), "correct the path"),
+    ):
+        with pytest.raises(MissingLibraryError, match=f"no such file; .*{cure}"):
+            library_path({"library": library})
 
 
 def test_a_path_of_ones_own_must_exist_and_hold_something(tmp_path: Path, models: Path) -> None:

@@ -17,7 +17,7 @@ from duet_trio.engines import gguf
 from duet_trio.engines.native.types import Options, RefusedError
 from duet_trio.engines.native.voice import NativeVoice
 from duet_trio.errors import ConfigError, MissingFileError, MissingLibraryError
-from duet_trio.models.paths import locate
+from duet_trio.models.paths import fetch_hint, locate
 
 TALKER = "qwen3-tts"
 CODEC = "qwen3-tts-tokenizer"
@@ -90,7 +90,8 @@ def library_path(settings: Mapping[str, Any]) -> Path:
         raise ConfigError("tts.library is empty; name libqwen or another engine's shared library")
     path = locate("tts", settings["library"])
     if not path.is_file():
-        raise MissingLibraryError(f"tts.library = {path}: no such file; correct the path")
+        cure = fetch_hint(path) or "correct the path"
+        raise MissingLibraryError(f"tts.library = {path}: no such file; {cure}")
     return path
 
 
