@@ -107,13 +107,19 @@ class HttpServer:
         """Open ones."""
         return self._addresses.total()
 
-    async def run(self, listening: list[sockets.socket]) -> None:
-        """Accept until cancelled."""
+    async def run(
+        self,
+        listening: list[sockets.socket],
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Accept until cancelled; ``started`` once requests are answered."""
         listeners = [
             trio.SocketListener(trio.socket.from_stdlib_socket(item)) for item in listening
         ]
         await self._app.startup()
-        await trio.serve_listeners(self.serve, listeners)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(trio.serve_listeners, self.serve, listeners)
+            task_status.started()
 
     async def serve(self, stream: trio.SocketStream) -> None:
         """Handle one connection, whatever comes; never raises but when cancelled."""

@@ -144,7 +144,7 @@ def test_several_errors_of_a_nursery_are_all_shown(
         raise ExceptionGroup("n", [BrokenPipeError(), ZeroDivisionError()])
 
     command(fail)
-    with pytest.raises(ExceptionGroup):
+    with pytest.RaisesGroup(BrokenPipeError, ZeroDivisionError):
         cli.main(["doctor"])
 
 

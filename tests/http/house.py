@@ -198,7 +198,7 @@ async def open_house(
         await engines.wait_ready()
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(sockets[0]))
         await nursery.start(trio.serve_listeners, boards.serve, [listener])
-        nursery.start_soon(http.run, [sockets[1]])
+        await nursery.start(http.run, [sockets[1]])
         yield House(
             config, services, engines, recorder, boards, http, access, metrics, site, nursery,
             ports, folder,
