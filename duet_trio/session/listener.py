@@ -9,9 +9,7 @@ calls, the microphone gate, and the one decision in wall time: a stream that sto
 from __future__ import annotations
 
 import math
-from collections import deque
 from dataclasses import dataclass
-from enum import Enum
 
 import trio
 
@@ -20,6 +18,7 @@ from duet_trio.engines.contracts import LISTEN_RATE_HZ
 from duet_trio.errors import PeerError
 from duet_trio.events import Recorder
 from duet_trio.opus import Decoder
+from duet_trio.session.backlog import Backlog, HeardPacket, KeyUp
 from duet_trio.session.interruption import Interruption
 from duet_trio.session.recognition import Recognition, Speech
 from duet_trio.session.services import VoiceActivity
@@ -36,24 +35,9 @@ from duet_trio.speech.endpoint import (
 )
 from duet_trio.wire.messages import FRAME_DURATIONS_MS, ListenMode
 
-#: Audio that may wait. A wake word's burst is 2 s, and a slow moment may come on top; more would
-#: be a lasting delay.
-MAX_BACKLOG_MS = 4000
 #: Packets that a board may still send after the talk key went up, and how long they are awaited.
 LATE_PACKETS = 3
 LATE_S = 0.2
-
-
-class _Mark(Enum):
-    """What stands between packets in the backlog."""
-
-    STOP = "listen stop"
-
-
-@dataclass(frozen=True, slots=True)
-class _Packet:
-    opus: bytes
-    arrived_at: float
 
 
 @dataclass(slots=True)
@@ -91,14 +75,13 @@ class Listener:
         self._recorder = recorder
         self._interruption = interruption
         self._board = board
-        self._backlog: deque[_Packet | _Mark] = deque()
-        self._arrived = trio.Event()
+        self._backlog = Backlog(frame_ms=60)
         self._decoder = Decoder()
-        self._frame_ms = 60
         self._chunk = bytearray()
         self._endpointer = Endpointer(config.vad, endpoint_ms=endpoint_ms)
         self._mode: ListenMode = "auto"
         self._key_down = False
+        self._starts = 0  # `listen start` so far
         self._was_gated = False
         self._over_answer = False  # the utterance under way began as an interruption
         self._last_voice_at = 0.0
@@ -116,7 +99,7 @@ class Listener:
     def tune(self, frame_ms: int) -> None:
         """The board's hello has said what its packets hold (Opus decodes to any rate)."""
         if frame_ms in FRAME_DURATIONS_MS:
-            self._frame_ms = frame_ms
+            self._backlog.frame_ms = frame_ms
             self._decoder = Decoder(LISTEN_RATE_HZ, frame_ms)
 
     def packet(self, opus: bytes, timestamp_ms: int = 0) -> None:
@@ -125,14 +108,15 @@ class Listener:
         if timestamp_ms:
             now_ms = int(trio.current_time() * 1000) & 0xFFFF_FFFF
             self.statistics.loop_ms = (now_ms - timestamp_ms) & 0xFFFF_FFFF
-        if len(self._backlog) * self._frame_ms >= MAX_BACKLOG_MS:
-            self._drop_oldest()
-        self._backlog.append(_Packet(opus, trio.current_time()))
-        self._arrived.set()
+        self._backlog.put(HeardPacket(opus, trio.current_time()))
+        if self._backlog.dropped and not self.statistics.dropped:
+            self._blame("audio comes faster than real time; the oldest is dropped")
+        self.statistics.dropped = self._backlog.dropped
 
     def start(self, mode: ListenMode) -> None:
         """``listen start``: a new utterance; what was before it (a wake word) is no part of it."""
         self._mode = mode
+        self._starts += 1
         self._key_down = mode == "manual"
         self._interruption.mode_is(mode)
         self.forget()
@@ -142,8 +126,7 @@ class Listener:
 
     def stop(self) -> None:
         """``listen stop``: the talk key is up; the utterance ends with what has arrived."""
-        self._backlog.append(_Mark.STOP)
-        self._arrived.set()
+        self._backlog.put(KeyUp())
 
     def forget(self) -> None:
         """Drop the utterance being heard and the recognition being made of the last one."""
@@ -169,16 +152,6 @@ class Listener:
         self._activity.reset()
         self._over_answer = False
 
-    def _drop_oldest(self) -> None:
-        """Audio only: a lost ``listen stop`` would leave its utterance open for ever."""
-        for index, item in enumerate(self._backlog):
-            if isinstance(item, _Packet):
-                del self._backlog[index]
-                self.statistics.dropped += 1
-                if self.statistics.dropped == 1:
-                    self._blame("audio comes faster than real time; the oldest is dropped")
-                return
-
     def _blame(self, error: str) -> None:
         """Into the trace, once per kind and session: such things come in floods."""
         self._recorder.emit("peer.error", board=self._board, error=error)
@@ -191,8 +164,8 @@ class Listener:
             if not self._backlog:
                 await self._wait()
                 continue
-            item = self._backlog.popleft()
-            if isinstance(item, _Packet):
+            item = self._backlog.take()
+            if isinstance(item, HeardPacket):
                 self._hear_packet(item)
             else:
                 await self._end_of_key()
@@ -200,29 +173,32 @@ class Listener:
 
     async def _wait(self) -> None:
         """For the next packet; a stream that stops in mid-speech ends its utterance."""
-        self._arrived = trio.Event()
         with trio.move_on_after(self._vad.stall_s) as scope:
-            await self._arrived.wait()
+            await self._backlog.arrived()
         if scope.cancelled_caught and self._endpointer.in_speech and self._mode != "manual":
             self._handle(self._endpointer.flush())
 
     async def _end_of_key(self) -> None:
         """Take the packets that were under way when the key went up, then end the utterance."""
+        starts = self._starts
         if self._mode == "manual" and self._endpointer.voiced:
             with trio.move_on_after(LATE_S):
-                for _ in range(LATE_PACKETS):
-                    while not self._backlog:
-                        self._arrived = trio.Event()
-                        await self._arrived.wait()
-                    packet = self._backlog[0]
-                    if not isinstance(packet, _Packet):
-                        break
-                    self._backlog.popleft()
-                    self._hear_packet(packet)
+                await self._hear_late_packets()
+        if self._starts != starts:
+            return  # the key is down again: that utterance was dropped, and this one has begun
         self._key_down = False
         self._handle(self._endpointer.flush())
 
-    def _hear_packet(self, packet: _Packet) -> None:
+    async def _hear_late_packets(self) -> None:
+        for _ in range(LATE_PACKETS):
+            await self._backlog.arrived()
+            packet = self._backlog.first()
+            if not isinstance(packet, HeardPacket):
+                return
+            self._backlog.take()
+            self._hear_packet(packet)
+
+    def _hear_packet(self, packet: HeardPacket) -> None:
         try:
             pcm = self._decoder.decode(packet.opus)
         except PeerError as error:

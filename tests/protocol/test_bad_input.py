@@ -16,8 +16,8 @@ import trio
 
 from duet_trio.board.script import Question
 from duet_trio.lab.lab import Lab, loud, open_lab, quiet
+from duet_trio.session.backlog import MAX_BACKLOG_MS
 from duet_trio.session.connection import BoardSession
-from duet_trio.session.listener import MAX_BACKLOG_MS
 from tests.protocol.peer import HELLO, Ears, Peer, meeting, scripted
 
 SPOKEN = quiet(0.5) + loud(0.8) + quiet(1.0)
