@@ -68,6 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
         except BaseExceptionGroup as group:
             # Nurseries wrap what ends them; to the person it is the same one thing.
+            if group.subgroup(KeyboardInterrupt) is not None:
+                return INTERRUPTED  # what else ended did so because of it
             first = _first_leaf(group)
             if group.split(type(first))[1] is not None:
                 raise

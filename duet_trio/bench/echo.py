@@ -7,6 +7,7 @@ what the server itself adds.
 
 from __future__ import annotations
 
+import signal
 import socket
 import sys
 
@@ -36,4 +37,6 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
+    # Ctrl-C in a terminal is for the bench, which ends us.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     trio.run(main)

@@ -15,7 +15,7 @@ from duet_trio.lab.matrix import MatrixReport, run_matrix
 from duet_trio.lab.real import run_real_cells
 from duet_trio.lab.run import run_scenario
 from duet_trio.lab.scenario import Scenario, draw
-from duet_trio.lab.search import Report, coverage_table, run_seeds, search
+from duet_trio.lab.search import Report, be_quiet, coverage_table, run_seeds, search
 from duet_trio.lab.shrink import shrink
 
 #: Of this checkout, whatever folder we are called from.
@@ -84,6 +84,7 @@ def _matrix(args: argparse.Namespace, report: MatrixReport) -> int:
 
 
 def _search(args: argparse.Namespace) -> int:
+    be_quiet()
     if args.scenario is not None:
         return _replay(_read(args.scenario))
     if args.seed is not None:

@@ -6,6 +6,7 @@ deeds, the faults and trio's task order, so that a failure can be had again by i
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections import Counter
@@ -67,12 +68,17 @@ def search(
     whole = Report()
     began = time.perf_counter()
     parts = [seeds[start : start + 50] for start in range(0, len(seeds), 50)]
-    with ProcessPoolExecutor(processes) as pool:
+    with ProcessPoolExecutor(processes, initializer=be_quiet) as pool:
         for part in pool.map(run_seeds, parts):
             _merge(whole, part)
             whole.seconds = time.perf_counter() - began
             tell(whole)
     return whole
+
+
+def be_quiet() -> None:
+    """What drawn boards do wrong is no news: no warnings of the server on stderr."""
+    logging.getLogger("duet_trio").addHandler(logging.NullHandler())
 
 
 def _merge(whole: Report, part: Report) -> None:

@@ -137,6 +137,16 @@ def test_a_nursery_around_it_changes_nothing(
     assert codes[0] == codes[1]
 
 
+def test_what_an_interrupt_breaks_is_not_shown(
+    command: Callable[[Callable[[argparse.Namespace], int]], None],
+) -> None:
+    def fail(args: argparse.Namespace) -> int:
+        raise BaseExceptionGroup("n", [ValueError("half"), KeyboardInterrupt()])
+
+    command(fail)
+    assert cli.main(["doctor"]) == 130
+
+
 def test_several_errors_of_a_nursery_are_all_shown(
     command: Callable[[Callable[[argparse.Namespace], int]], None],
 ) -> None:
