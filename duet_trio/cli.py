@@ -113,6 +113,13 @@ def read_config(args: argparse.Namespace) -> Config:
     return load(args.config, args.assignments)
 
 
+def count(text: str) -> int:
+    """For ``add_argument(type=count)``: a whole number, 1 or more."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 up")
+    return int(text)
+
+
 def _first_leaf(group: BaseExceptionGroup[BaseException]) -> BaseException:
     first: BaseException = group
     while isinstance(first, BaseExceptionGroup):

@@ -16,7 +16,7 @@ from typing import Any
 import trio
 
 from duet_trio.bench.figures import Spread, machine
-from duet_trio.bench.processes import CONFIG_FOLDER, serving
+from duet_trio.bench.processes import named_config, serving
 from duet_trio.board.client import BoardClient
 from duet_trio.board.script import BoardOptions, Question
 from duet_trio.config import load
@@ -46,7 +46,7 @@ class AnswerOptions:
 
 async def measure(options: AnswerOptions) -> dict[str, Any]:
     """Run the bench; returns what ``--json`` prints."""
-    config = CONFIG_FOLDER / options.config
+    config = named_config(options.config)
     spoken = await speak_all(config, QUESTIONS)
     with tempfile.TemporaryDirectory() as name:
         trace = Path(name) / "trace.jsonl"

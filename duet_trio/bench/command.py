@@ -10,6 +10,7 @@ from typing import Any
 import trio
 
 from duet_trio.bench import abort, answer, boards, ears, hello, http, pace, soak, tts, turns
+from duet_trio.cli import count
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -18,15 +19,17 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     benches = parser.add_subparsers(dest="bench", required=True, metavar="BENCH")
 
     one = benches.add_parser("abort", help="button to silence, beside a do-nothing echo")
-    one.add_argument("--aborts", type=int, default=500)
-    one.add_argument("--boards", type=int, default=5)
+    one.add_argument("--aborts", type=count, default=500)
+    one.add_argument("--boards", type=count, default=5)
     one.add_argument("--hang", action="store_true", help="while the voice hangs")
     one.add_argument("--seed", type=int, default=1)
     _finish(one, lambda args: abort.measure(_abort_options(args)), abort.report)
 
     one = benches.add_parser("answer", help="end of speech to first packet, on real models")
-    one.add_argument("--questions", type=int, default=10)
-    one.add_argument("--config", default="demo.toml", help="a file of config/")
+    one.add_argument("--questions", type=count, default=10)
+    one.add_argument(
+        "--config", default="demo.toml", help="a configuration, also by its name in config/"
+    )
     _finish(
         one,
         lambda args: answer.measure(answer.AnswerOptions(args.questions, args.config)),
@@ -35,8 +38,10 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
     one = benches.add_parser("ears", help="how well it listens, and how soon it answers")
     one.add_argument("--questions", type=int, default=12, help="on a real server; 0: none")
-    one.add_argument("--boards", type=int, default=100)
-    one.add_argument("--config", default="demo.toml", help="a file of config/")
+    one.add_argument("--boards", type=count, default=100)
+    one.add_argument(
+        "--config", default="demo.toml", help="a configuration, also by its name in config/"
+    )
     _finish(
         one,
         lambda args: ears.measure(ears.EarsOptions(args.questions, args.boards, args.config)),
@@ -44,20 +49,22 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
 
     one = benches.add_parser("pace", help="how soon audio leaves, and how evenly")
-    one.add_argument("--answers", type=int, default=100)
+    one.add_argument("--answers", type=count, default=100)
     _finish(one, lambda args: pace.measure(pace.PaceOptions(args.answers)), pace.report)
 
     one = benches.add_parser("hello", help="hello at rest, while loading, and 80 at once")
-    one.add_argument("--boards", type=int, default=80)
-    one.add_argument("--config", default="demo.toml", help="a file of config/")
+    one.add_argument("--boards", type=count, default=80)
+    one.add_argument(
+        "--config", default="demo.toml", help="a configuration, also by its name in config/"
+    )
     _finish(
         one, lambda args: hello.measure(hello.HelloOptions(args.boards, args.config)), hello.report
     )
 
     one = benches.add_parser("http", help="how soon /speak sounds; programs beside boards")
-    one.add_argument("--requests", type=int, default=50)
-    one.add_argument("--clients", type=int, default=50)
-    one.add_argument("--boards", type=int, default=10)
+    one.add_argument("--requests", type=count, default=50)
+    one.add_argument("--clients", type=count, default=50)
+    one.add_argument("--boards", type=count, default=10)
     _finish(
         one,
         lambda args: http.measure(http.HttpOptions(args.requests, args.clients, args.boards)),
@@ -65,12 +72,12 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
 
     one = benches.add_parser("boards", help="how many boards a server keeps in step")
-    one.add_argument("--boards", type=int, nargs="+", default=[1, 8, 20, 50, 100], metavar="N")
+    one.add_argument("--boards", type=count, nargs="+", default=[1, 8, 20, 50, 100], metavar="N")
     one.add_argument(
         "--within", type=float, nargs="+", default=[1.0, 20.0], metavar="S",
         help="first questions of all boards fall within so many seconds",
     )  # fmt: skip
-    one.add_argument("--seconds", type=float, default=60.0, help="of each run")
+    one.add_argument("--seconds", type=_duration, default=60.0, help="of each run")
     one.add_argument("--complexity", type=int, default=5, help="of the Opus encoder")
     _finish(
         one,
@@ -85,9 +92,9 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     one.add_argument(
         "--library", default="", help="libqwen (default: duet models pull libqwen-cpu)"
     )
-    one.add_argument("--pieces", type=int, default=25)
-    one.add_argument("--cancels", type=int, default=12)
-    one.add_argument("--kills", type=int, default=3)
+    one.add_argument("--pieces", type=count, default=25)
+    one.add_argument("--cancels", type=count, default=12)
+    one.add_argument("--kills", type=count, default=3)
     _finish(one, lambda args: tts.measure(_tts_options(args)), tts.report)
 
     one = benches.add_parser("soak", help="aborts, reconnects and kills for minutes; what grows?")
@@ -95,11 +102,21 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     one.add_argument("--aborts", type=int, default=usual.aborts)
     one.add_argument("--reconnects", type=int, default=usual.reconnects)
     one.add_argument("--chaos", type=float, default=usual.chaos_s, metavar="S")
-    one.add_argument("--boards", type=int, default=usual.boards)
+    one.add_argument("--boards", type=count, default=usual.boards)
     one.add_argument("--seed", type=int, default=usual.seed)
     _finish(one, lambda args: soak.measure(_soak_options(args)), soak.report)
 
     turns.add_arguments(benches.add_parser("turns", help="turns beside overlap, the same texts"))
+
+
+def _duration(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 1 <= seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 1 up")
+    return seconds
 
 
 def _abort_options(args: argparse.Namespace) -> abort.AbortOptions:

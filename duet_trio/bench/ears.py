@@ -26,7 +26,7 @@ from duet_trio.bench.ears_corpus import (
 )
 from duet_trio.bench.ears_offline import false_turns, listening_cost, prepare, table
 from duet_trio.bench.figures import machine
-from duet_trio.bench.processes import CONFIG_FOLDER
+from duet_trio.bench.processes import named_config
 from duet_trio.config import Config, load
 from duet_trio.engines.contracts import ListenRequest
 from duet_trio.engines.factory import EngineSet
@@ -51,7 +51,7 @@ class EarsOptions:
 
 async def measure(options: EarsOptions) -> dict[str, Any]:
     """Run the bench; returns what ``--json`` prints."""
-    path = CONFIG_FOLDER / options.config
+    path = named_config(options.config)
     config = load(path)
     said = texts()
     spoken = dict(zip(said, await speak_all(path, said), strict=True))

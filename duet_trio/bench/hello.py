@@ -15,7 +15,7 @@ from typing import Any
 import trio
 
 from duet_trio.bench.figures import Spread, machine
-from duet_trio.bench.processes import CONFIG_FOLDER, serving
+from duet_trio.bench.processes import named_config, serving
 from duet_trio.bench.talker import talking
 
 LIMIT_S = 30.0
@@ -31,7 +31,7 @@ class HelloOptions:
 
 async def measure(options: HelloOptions) -> dict[str, Any]:
     """Run the bench; returns what ``--json`` prints."""
-    config = CONFIG_FOLDER / options.config
+    config = named_config(options.config)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         async with serving(config, [], folder, wait_ready=False) as server:

@@ -15,7 +15,15 @@ from duet_trio.errors import DuetError
 from duet_trio.server.memory import rss_mb
 
 CONFIG_FOLDER = Path(__file__).parent.parent.parent / "config"
+
+
 STOP_S = 4.0
+
+
+def named_config(name: str) -> Path:
+    """The file of that path, else that of ``config/``."""
+    path = Path(name)
+    return path if path.is_file() else CONFIG_FOLDER / name
 
 
 class BenchError(DuetError):

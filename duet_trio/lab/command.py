@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from duet_trio.cli import count
 from duet_trio.errors import ConfigError, UsageError
 from duet_trio.faults.plan import load_plan
 from duet_trio.lab.cases import run_case, trace_lines
@@ -37,7 +38,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     seek.add_argument("--seeds", default="0:1500", metavar="FROM:TO", help="default 0:1500")
     seek.add_argument("--seed", type=int, help="only this one; a failure is shrunk and shown")
     seek.add_argument("--scenario", type=Path, help="replay a scenario (JSON), as shown")
-    seek.add_argument("--processes", type=int, default=0, help="default: one per CPU, at most 4")
+    seek.add_argument("--processes", type=count, default=0, help="default: one per CPU, at most 4")
     seek.add_argument("--first", action="store_true", help="stop at the first failure")
     seek.add_argument("--coverage", action="store_true", help="phases x triggers that were met")
     seek.add_argument("--json", action="store_true", help="print one JSON object")
