@@ -91,4 +91,3 @@ def say_where(addresses: Addresses) -> None:
     host = local_address() if addresses.host in ("0.0.0.0", "::", "") else addresses.host
     print(f"boards:  ws://{host}:{addresses.websocket_port}/xiaozhi/v1/")
     print(f"OTA URL: http://{host}:{addresses.http_port}/xiaozhi/ota/  (enter this on the board)")
-    print(f"page:    http://{host}:{addresses.http_port}/")
