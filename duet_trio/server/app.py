@@ -24,6 +24,7 @@ from duet_trio.engines.factory import EngineSet
 from duet_trio.engines.silero import SileroDetector, find_model
 from duet_trio.errors import UsageError
 from duet_trio.events import Recorder
+from duet_trio.server.accept import accept_all
 from duet_trio.server.approvals import Approvals
 from duet_trio.server.assembly import make_faults, make_services
 from duet_trio.server.board_facts import FactStore
@@ -111,27 +112,26 @@ class Server:
 
     async def run(self, task_status: trio.TaskStatus[Addresses] = trio.TASK_STATUS_IGNORED) -> int:
         """Serve until told to stop; returns the exit code. Cancelling it stops as well."""
-        async with trio.open_nursery() as nursery:
-            await nursery.start(self.stop.watch_signals)
-            nursery.start_soon(self.engines.run)
-            nursery.start_soon(self._serve_boards)
-            nursery.start_soon(self._serve_http)
-            nursery.start_soon(self._measure)
-            nursery.start_soon(self._stop_if_failed)
-            task_status.started(self.addresses)
-            await self.stop.ordered.wait()
-            with trio.move_on_after(GOODBYE_S):
-                await self.boards.close_all("server stops")
-            self.http.abandon()
-            nursery.cancel_scope.cancel(reason="server stops")
+        async with trio.open_nursery() as outer:
+            # To the very end: a second Ctrl-C must not break into the workers' funerals.
+            await outer.start(self.stop.watch_signals)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self.engines.run)
+                nursery.start_soon(self._serve_boards)
+                nursery.start_soon(self._serve_http)
+                nursery.start_soon(self._measure)
+                nursery.start_soon(self._stop_if_failed)
+                task_status.started(self.addresses)
+                await self.stop.ordered.wait()
+                with trio.move_on_after(GOODBYE_S):
+                    await self.boards.close_all("server stops")
+                self.http.abandon()
+                nursery.cancel_scope.cancel(reason="server stops")
+            outer.cancel_scope.cancel(reason="server has stopped")
         return self.stop.code
 
     async def _serve_boards(self) -> None:
-        listeners = [
-            trio.SocketListener(trio.socket.from_stdlib_socket(item))
-            for item in self._websocket_sockets
-        ]
-        await trio.serve_listeners(self.boards.serve, listeners)
+        await accept_all(self._websocket_sockets, self.boards.serve)
 
     async def _serve_http(self) -> None:
         await self.http.run(self._http_sockets)

@@ -28,6 +28,8 @@ def run(args: argparse.Namespace) -> int:
     # A mistake in the configuration is told before the web framework is imported (0.4 s).
     import trio
 
+    from duet_trio.server.accept import raise_descriptor_limit
     from duet_trio.server.running import serve
 
+    raise_descriptor_limit()
     return trio.run(serve, config)

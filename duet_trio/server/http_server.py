@@ -23,6 +23,7 @@ from hypercorn.utils import wrap_app
 from quart_trio import QuartTrio
 
 from duet_trio.config import ServerSection
+from duet_trio.server.accept import accept_all
 from duet_trio.server.security import is_loopback
 
 log = logging.getLogger(__name__)
@@ -113,13 +114,9 @@ class HttpServer:
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Accept until cancelled; ``started`` once requests are answered."""
-        listeners = [
-            trio.SocketListener(trio.socket.from_stdlib_socket(item)) for item in listening
-        ]
         await self._app.startup()
-        async with trio.open_nursery() as nursery:
-            await nursery.start(trio.serve_listeners, self.serve, listeners)
-            task_status.started()
+        task_status.started()
+        await accept_all(listening, self.serve)
 
     async def serve(self, stream: trio.SocketStream) -> None:
         """Handle one connection, whatever comes; never raises but when cancelled."""
