@@ -66,6 +66,9 @@ def main() -> int:
     except SetUpError as error:
         print(f"set-up: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("set-up: interrupted; run it again and it goes on from there", file=sys.stderr)
+        return 130
     return 0
 
 
@@ -236,18 +239,34 @@ class Installer:
             process = subprocess.Popen(
                 command, env=environment, cwd=self.root, stdout=output, stderr=subprocess.STDOUT
             )
-            while True:
-                try:
-                    failed = process.wait(timeout=30)
-                    break
-                except subprocess.TimeoutExpired:
-                    say(f"    pip {arguments[0]}: at work for {time.monotonic() - start:.0f} s")
+            try:
+                failed = self._outcome(process, arguments[0], start)
+            except KeyboardInterrupt:
+                end(process)
+                raise
             if failed:
                 output.seek(0)
                 sys.stderr.write(output.read()[-8000:])
                 shown = " ".join(arguments[:2])
                 raise SetUpError(f"'pip {shown} …' failed; the reason is above (no network?)")
         say(f"    pip {arguments[0]}: {time.monotonic() - start:.0f} s")
+
+    def _outcome(self, process: subprocess.Popen[bytes], step: str, start: float) -> int:
+        """Wait for its exit code, with a sign of life every half minute."""
+        while True:
+            try:
+                return process.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                say(f"    pip {step}: at work for {time.monotonic() - start:.0f} s")
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Wait for pip to tidy up after Ctrl-C, which a terminal sends it, too; else end it."""
+    try:
+        process.wait(timeout=5)
+    except subprocess.TimeoutExpired:
+        process.terminate()
+        process.wait()
 
 
 def say(line: str) -> None:

@@ -202,6 +202,18 @@ def test_old_python_is_told_in_one_line(
     assert error.count("\n") == 1
 
 
+def test_an_interrupt_is_one_line(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(installer: install.Installer, force: bool) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(install.Installer, "run", interrupt)
+    monkeypatch.setattr(sys, "argv", ["install.py", "--root", str(machine.root), "--extras", ""])
+    assert install.main() == 130
+    assert capsys.readouterr().err.count("\n") == 1
+
+
 def test_no_compiler_is_told_with_its_mend(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "no-such-compiler")
     with pytest.raises(install.SetUpError, match="apt-get install gcc"):
