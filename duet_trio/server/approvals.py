@@ -10,7 +10,6 @@ again, or forgets it, thereby ends the tokens given before.
 from __future__ import annotations
 
 import logging
-import os
 import secrets
 import time
 from pathlib import Path
@@ -18,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from duet_trio.errors import UsageError
+from duet_trio.server.state_file import replace_file
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +37,7 @@ class Approvals:
     def __init__(self, folder: Path) -> None:
         self._path = folder / NAME
         self._read_at: tuple[int, int] | None = None
+        self._told = ""  # what the log was last told of the file
         self._approved: dict[str, Approval] = {}
 
     def of(self, device_id: str) -> Approval | None:
@@ -70,19 +71,18 @@ class Approvals:
             if stamp == self._read_at:
                 return
             self._approved = msgspec.json.decode(self._path.read_bytes(), type=dict[str, Approval])
-            self._read_at = stamp
+            self._read_at, self._told = stamp, ""
         except FileNotFoundError:
             self._approved, self._read_at = {}, None
         except (OSError, msgspec.DecodeError) as error:
             # Better no board than every board; what was read before stays valid.
-            log.warning("%s cannot be read: %s", self._path, error)
+            if str(error) != self._told:  # once, not at each request
+                log.warning("%s cannot be read: %s", self._path, error)
+            self._told = str(error)
 
     def _write(self) -> None:
-        temporary = self._path.with_suffix(".part")
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_bytes(msgspec.json.format(msgspec.json.encode(self._approved)))
-            os.replace(temporary, self._path)
+            replace_file(self._path, msgspec.json.format(msgspec.json.encode(self._approved)))
         except OSError as error:
             raise UsageError(
                 f"{self._path}: cannot be written ({error.strerror}); mend server.state_dir"

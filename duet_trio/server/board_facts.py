@@ -7,12 +7,12 @@ decides how many packets may wait on the board.
 from __future__ import annotations
 
 import logging
-import os
 import time
 from pathlib import Path
 
 import msgspec
 
+from duet_trio.server.state_file import replace_file
 from duet_trio.session.connection import Facts
 from duet_trio.wire.ota import OtaRequest
 
@@ -42,6 +42,7 @@ class FactStore:
     def __init__(self, folder: Path) -> None:
         self._path = folder / "boards.json"
         self._facts: dict[str, BoardFacts] = {}
+        self._is_failing = False  # was the last attempt to write in vain?
         try:
             self._facts = msgspec.json.decode(self._path.read_bytes(), type=dict[str, BoardFacts])
         except FileNotFoundError:
@@ -93,10 +94,10 @@ class FactStore:
         return Facts(small=not facts.chip or facts.chip in SMALL_CHIPS, voice=facts.voice)
 
     def _save(self) -> None:
-        temporary = self._path.with_suffix(".part")
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_bytes(msgspec.json.format(msgspec.json.encode(self._facts)))
-            os.replace(temporary, self._path)
+            replace_file(self._path, msgspec.json.format(msgspec.json.encode(self._facts)))
+            self._is_failing = False
         except OSError as error:
-            log.warning("%s cannot be written: %s", self._path, error.strerror)
+            if not self._is_failing:  # once: OTA is open, whoever asks it must not fill the log
+                log.warning("%s cannot be written: %s", self._path, error.strerror)
+            self._is_failing = True

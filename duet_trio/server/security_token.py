@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from pathlib import Path
 
 from duet_trio.config import Config
 from duet_trio.errors import ConfigError, UsageError
 from duet_trio.server.security import is_loopback
+from duet_trio.server.state_file import replace_file
 from duet_trio.wire.handshake import bare_token
 
 NAME = "token"
@@ -46,15 +46,8 @@ def obtain_token(config: Config) -> str:
 
 
 def _keep(path: Path, token: str) -> None:
-    temporary = path.with_suffix(".part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.unlink(missing_ok=True)
-        # Its rights are there before its content is.
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, MODE)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(f"{token}\n")
-        os.replace(temporary, path)
+        replace_file(path, f"{token}\n".encode(), mode=MODE)
     except OSError as error:
         raise UsageError(
             f"{path}: cannot be written ({error.strerror});"
