@@ -37,7 +37,7 @@ from duet_trio.server.security import Access
 from duet_trio.server.security_token import obtain_token
 from duet_trio.server.site import Site
 from duet_trio.server.sockets import bind
-from duet_trio.server.speak_answer import PoliteGate
+from duet_trio.server.speak_gate import PoliteGate
 from duet_trio.server.stop import Stop
 from duet_trio.server.tls import tls_context
 from duet_trio.trace.recorder import TeeRecorder

@@ -14,53 +14,18 @@ from itertools import count
 from types import TracebackType
 from typing import Any, Literal, cast
 
-import msgspec
 import trio
 from quart import Response, jsonify, request
 from quart.wrappers.response import ResponseBody
 from quart_trio import QuartTrio
 
-from duet_trio.engines.contracts import Message, Role, WriteRequest
+from duet_trio.engines.contracts import Message, WriteRequest
 from duet_trio.errors import EngineError
 from duet_trio.server.audio_response import refusal_of
-from duet_trio.server.site import DuetRequest, RefusalError, Site, request_body
+from duet_trio.server.openai_chat_body import ChatBody, most_tokens, prompt_of
+from duet_trio.server.site import DuetRequest, Site, request_body
 from duet_trio.server.speak import read_json
 from duet_trio.speech.tags import TagFilter
-
-_ROLES: dict[str, Role] = {
-    "system": "system",
-    "developer": "system",
-    "user": "user",
-    "assistant": "assistant",
-}
-
-
-class ChatLine(msgspec.Struct, frozen=True):
-    """One message; ``content`` may come in parts of type ``text``."""
-
-    role: str
-    content: str | list[dict[str, Any]] | None = None
-
-
-class StreamOptions(msgspec.Struct, frozen=True):
-    """``stream_options``."""
-
-    include_usage: bool = False
-
-
-class ChatBody(msgspec.Struct, frozen=True):
-    """``POST /v1/chat/completions``. Sampling is configured on the server, not per request."""
-
-    model: str
-    messages: list[ChatLine]
-    stream: bool | None = False
-    stream_options: StreamOptions | None = None
-    max_tokens: int | None = None
-    max_completion_tokens: int | None = None
-    n: int | None = 1
-    tools: list[Any] | None = None
-    stop: str | list[str] | None = None
-    response_format: dict[str, Any] | None = None
 
 
 class ChatAnswer:
@@ -216,8 +181,8 @@ def add_routes(app: QuartTrio, site: Site, check: Callable[[str], None]) -> None
     async def complete() -> Response:
         wanted: ChatBody = read_json(await request_body(), ChatBody)
         check(wanted.model)
-        most = _most_tokens(site, wanted)
-        messages = _messages(site, wanted)
+        most = most_tokens(site, wanted)
+        messages = prompt_of(site, wanted)
         answer = ChatAnswer(site, messages, most, f"v1-chat-{next(clients)}")
         cast(DuetRequest, request).nursery.start_soon(answer.run)
         first = await answer.next_part()
@@ -243,54 +208,3 @@ def add_routes(app: QuartTrio, site: Site, check: Callable[[str], None]) -> None
         message = {"role": "assistant", "content": text, "refusal": None}
         choice = {"index": 0, "message": message, "finish_reason": answer.finish, "logprobs": None}
         return jsonify({**head, "choices": [choice], "usage": answer.usage()})
-
-
-def _most_tokens(site: Site, wanted: ChatBody) -> int:
-    most = wanted.max_completion_tokens or wanted.max_tokens
-    for name in ("tools", "stop", "response_format"):
-        value = getattr(wanted, name)
-        if value and value != {"type": "text"}:
-            raise RefusalError(400, f"'{name}' is not supported", code="unsupported", param=name)
-    if wanted.n not in (None, 1):
-        raise RefusalError(400, "one choice at a time", code="unsupported", param="n")
-    if most is not None and most < 1:
-        raise RefusalError(400, "at least one token", param="max_tokens")
-    ours = site.config.llm.max_tokens
-    return min(most, ours) if most else ours
-
-
-def _messages(site: Site, wanted: ChatBody) -> list[Message]:
-    messages: list[Message] = []
-    for index, line in enumerate(wanted.messages):
-        where = f"messages[{index}]"
-        role = _ROLES.get(line.role)
-        if role is None:
-            raise RefusalError(400, "system, user or assistant", param=f"{where}.role")
-        text = _content(line.content, where)
-        if not text.strip():
-            continue  # models choke on empty ones
-        if messages and messages[-1].role == role:
-            messages[-1] = Message(role, f"{messages[-1].content}\n{text}")
-        else:
-            messages.append(Message(role, text))
-    if not messages or messages[-1].role == "system":
-        raise RefusalError(400, "there is nothing to answer", param="messages")
-    if sum(len(message.content) for message in messages) > site.config.server.max_text:
-        raise RefusalError(
-            413,
-            f"longer than {site.config.server.max_text} characters (server.max_text)",
-            code="context_length_exceeded",
-            param="messages",
-        )
-    return messages
-
-
-def _content(content: str | list[dict[str, Any]] | None, where: str) -> str:
-    if content is None or isinstance(content, str):
-        return content or ""
-    texts = []
-    for part in content:
-        if part.get("type") != "text" or not isinstance(part.get("text"), str):
-            raise RefusalError(400, "only text", code="unsupported", param=f"{where}.content")
-        texts.append(part["text"])
-    return "".join(texts)

@@ -17,7 +17,7 @@ from duet_trio.server.board_facts import FactStore
 from duet_trio.server.boards import Boards
 from duet_trio.server.metrics import Metrics
 from duet_trio.server.security import Access, Peer
-from duet_trio.server.speak_answer import PoliteGate
+from duet_trio.server.speak_gate import PoliteGate
 from duet_trio.session.services import Services
 
 

@@ -9,151 +9,27 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, cast
 
 import trio
 
-from duet_trio.engines.contracts import Hold, Message, Turn
+from duet_trio.engines.contracts import Message
 from duet_trio.errors import DuetError, EngineError, EngineHungError
+from duet_trio.server.speak_gate import PoliteGate
+from duet_trio.server.speak_sink import PcmSink
 from duet_trio.session.answer import Outcome
 from duet_trio.session.composer import Composer, ComposerSettings, Labels, TextPiece
 from duet_trio.session.conversation import BusyError
 from duet_trio.session.services import Services
 from duet_trio.session.speaker import Speaker
-from duet_trio.session.speech_line import BYTES_PER_S
 from duet_trio.speech.budget import Budget
-from duet_trio.speech.pcm import TailHolder
 from duet_trio.speech.pieces import PieceMaker
 from duet_trio.speech.spoken_text import SpokenText
 
 log = logging.getLogger(__name__)
 
 AHEAD_S = 4.0  # 190 kB a client
-#: Quiet audio at the end of a piece that is kept: the pause between two pieces.
-TAIL_MS = 200.0
-
-
-class PoliteGate:
-    """The gate for HTTP answers: at most as many at the engines as they have slots.
-
-    Without it fifty programs would queue up inside a voice with one slot, and a board's piece
-    behind all of them; so at most one of theirs is in front of it.
-    """
-
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._limits = {"tts": trio.CapacityLimiter(1), "llm": trio.CapacityLimiter(1)}
-
-    def turn(
-        self,
-        who: Literal["llm", "tts", "asr"],
-        *,
-        board: str | None,
-        generation: int,
-        urgency: Callable[[], float],
-    ) -> Turn:
-        """A turn at the real gate, once it is our turn among ourselves."""
-        turn = self._services.gate.turn(who, board=board, generation=generation, urgency=urgency)
-        limit = self._limits.get(who)
-        if limit is None:
-            return turn
-        engine = self._services.tts if who == "tts" else self._services.llm
-        limit.total_tokens = max(1, engine.slots)
-        return cast(Turn, _politely(limit, turn))
-
-    def waiting(self) -> dict[str, int]:
-        """Who waits, by engine."""
-        return {who: limit.statistics().tasks_waiting for who, limit in self._limits.items()}
-
-
-@asynccontextmanager
-async def _politely(limit: trio.CapacityLimiter, turn: Turn) -> AsyncIterator[Hold]:
-    async with limit, turn as hold:
-        yield hold
-
-
-class PcmSink:
-    """A `PieceSink` that keeps PCM until it is taken; `take` is for one reader."""
-
-    def __init__(self) -> None:
-        self._blocks: deque[bytes] = deque()
-        self._holder = TailHolder(TAIL_MS)
-        self._taken_of_piece = False
-        self._of_piece = 0  # blocks at the end of the queue that belong to the piece begun last
-        self._bytes = 0
-        self._news = trio.Event()
-        self._room = trio.Event()
-        self.finished = False
-
-    def begin(self, index: int, text: str) -> None:
-        """A piece starts."""
-        self._holder = TailHolder(TAIL_MS)
-        self._of_piece = 0
-        self._taken_of_piece = False
-
-    def block(self, pcm: bytes) -> None:
-        """PCM of the piece; a long quiet tail waits for what follows it."""
-        self._put(self._holder.feed(pcm))
-
-    def end(self) -> None:
-        """The piece is complete."""
-        self._put(self._holder.finish())
-
-    def drop(self) -> bool:
-        """Forget the piece, unless some of it has been taken."""
-        if self._taken_of_piece:
-            return False
-        for _ in range(self._of_piece):
-            self._bytes -= len(self._blocks.pop())
-        self._of_piece = 0
-        return True
-
-    def finish(self) -> None:
-        """No further piece will come."""
-        self.finished = True
-        self._tell()
-
-    async def room(self, limit_s: float) -> None:
-        """Wait until little enough waits."""
-        while self._bytes > limit_s * BYTES_PER_S:
-            self._room = trio.Event()
-            await self._room.wait()
-
-    @property
-    def is_empty(self) -> bool:
-        """Nothing waits to be taken."""
-        return not self._blocks
-
-    async def news(self) -> None:
-        """Wait until there is something to take, or until nothing more will come."""
-        while not self._blocks and not self.finished:
-            await self._news.wait()
-
-    def take(self) -> bytes:
-        """The next block; only if `is_empty` says no."""
-        block = self._blocks.popleft()
-        self._bytes -= len(block)
-        if len(self._blocks) < self._of_piece:
-            self._of_piece = len(self._blocks)
-            self._taken_of_piece = True
-        self._room.set()
-        return block
-
-    def _put(self, pcm: bytes) -> None:
-        if pcm:
-            self._blocks.append(pcm)
-            self._of_piece += 1
-            self._bytes += len(pcm)
-            self._tell()
-
-    def _tell(self) -> None:
-        """Wake all who wait: the reader, and who watches for the first audio."""
-        self._news.set()
-        self._news = trio.Event()
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +104,11 @@ class HttpAnswer:
         Raises `CutOffError` if the answer fails now.
         """
         await self._sink.news()
-        if not self._sink.is_empty:
-            return self._sink.take()
+        while not self._sink.is_empty:
+            block = self._sink.take()
+            if block:
+                return block
+            await self._sink.news()
         await self._over.wait()
         if self._error is not None:
             raise CutOffError(self._error.reason)

@@ -29,7 +29,7 @@ from duet_trio.server.metrics import Metrics
 from duet_trio.server.security import Access
 from duet_trio.server.site import Site
 from duet_trio.server.sockets import bind
-from duet_trio.server.speak_answer import PoliteGate
+from duet_trio.server.speak_gate import PoliteGate
 from duet_trio.session.services import Services
 from duet_trio.trace.recorder import ListRecorder, TeeRecorder
 
