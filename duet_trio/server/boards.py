@@ -25,6 +25,7 @@ from trio_websocket import (
 )
 
 from duet_trio.errors import ConnectionLostError
+from duet_trio.server.brake import BrakedStream
 from duet_trio.server.security import Access, Peer, is_loopback
 from duet_trio.server.transport import CLOSE_S, WebSocketTransport
 from duet_trio.session.connection import BoardSession, Facts, Transport
@@ -123,6 +124,7 @@ class Boards:
                 del self._addresses[address]
 
     async def _serve_one(self, stream: trio.abc.Stream) -> None:
+        ends = _ends_of(stream)
         async with trio.open_nursery() as nursery:
             with trio.move_on_after(self._services.config.server.handshake_s) as limit:
                 self._half_open[stream] = limit
@@ -132,39 +134,39 @@ class Boards:
                     request = await wrap_server_stream(
                         nursery, self._secured(stream), max_message_size=MAX_MESSAGE_BYTES
                     )
-                    accepted = await self._accept(request)
+                    accepted = await self._accept(request, *ends)
                 finally:
                     self._half_open.pop(stream, None)
             if not limit.cancelled_caught and accepted is not None:
                 socket, who = accepted
                 transport = WebSocketTransport(socket, stream)
-                await self.host(transport, who, _address(socket))
+                await self.host(transport, who, ends[0] or "memory")
             nursery.cancel_scope.cancel(reason="connection over")
 
     def _secured(self, stream: trio.abc.Stream) -> trio.abc.Stream:
+        braked = BrakedStream(stream)
         if self._tls is None or not isinstance(stream, trio.SocketStream):
-            return stream
-        return trio.SSLStream(stream, self._tls, server_side=True, https_compatible=True)
+            return braked
+        return trio.SSLStream(braked, self._tls, server_side=True, https_compatible=True)
 
     async def _accept(
-        self, request: WebSocketRequest
+        self, request: WebSocketRequest, remote: str, local: str
     ) -> tuple[WebSocketConnection, Handshake] | None:
         who = read_handshake(
             request.path, request.headers, made_up_id=f"unnamed-{next(self._made_up)}"
         )
-        refusal = self._refusal(request, who)
+        refusal = self._refusal(_peer(request, remote, local), who)
         if refusal is not None:
             status, text = refusal
             await request.reject(status, body=text.encode())
             return None
         return await request.accept(), who
 
-    def _refusal(self, request: WebSocketRequest, who: Handshake) -> tuple[int, str] | None:
+    def _refusal(self, peer: Peer, who: Handshake) -> tuple[int, str] | None:
         config = self._services.config
         if who.path not in PATHS:
             return 404, f"no such path; boards connect to {PATHS[1]}"
         if self._access is not None:
-            peer = _peer(request)
             if not self._access.is_own_host(peer):
                 return 421, "this host name is not ours; see server.names"
             if peer.header("origin") and self._access.is_foreign_page(peer):
@@ -214,19 +216,16 @@ def _keep_alive(socket: trio.socket.SocketType) -> None:
             socket.setsockopt(sockets.IPPROTO_TCP, option, value)
 
 
-def _peer(request: WebSocketRequest) -> Peer:
+def _ends_of(stream: trio.abc.Stream) -> tuple[str, str]:
+    """Addresses of the peer and of ourselves; empty for a stream in memory. Raises `OSError`."""
+    if not isinstance(stream, trio.SocketStream):
+        return "", ""
+    return str(stream.socket.getpeername()[0]), str(stream.socket.getsockname()[0])
+
+
+def _peer(request: WebSocketRequest, remote: str, local: str) -> Peer:
     headers = {
         name.decode("latin-1").lower(): value.decode("latin-1") for name, value in request.headers
     }
     headers["host"] = request._event.host  # wsproto takes it out of the list
-    return Peer(_end(request.remote), _end(request.local), headers)
-
-
-def _end(endpoint: object) -> str:
-    """The address of a socket's end; empty for a stream in memory."""
-    return str(getattr(endpoint, "address", ""))
-
-
-def _address(socket: WebSocketConnection) -> str:
-    endpoint = socket.remote
-    return str(getattr(endpoint, "address", endpoint))
+    return Peer(remote, local, headers)
