@@ -9,6 +9,9 @@ import trio
 #: fragments without an end. (One peer that sends these as fast as it can fills a core.)
 BYTES_PER_S = 64_000.0
 BURST_BYTES = 512_000.0
+#: What each send counts for: six bytes of a ping make us send a pong, which takes 50 µs. (A board
+#: that listens to an answer is sent 20 messages a second.)
+SEND_BYTES = 100.0
 
 
 class Brake:
@@ -52,7 +55,8 @@ class BrakedStream(trio.abc.Stream):
         return data
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """As of the stream."""
+        """As of the stream; it counts, since the peer can make us send."""
+        self._brake.spend(SEND_BYTES)
         await self._stream.send_all(data)
 
     async def wait_send_all_might_not_block(self) -> None:

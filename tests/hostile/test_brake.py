@@ -8,7 +8,7 @@ import trio.testing
 
 from duet_trio.board.link import parse_address
 from duet_trio.lab.lab import URL, open_lab
-from duet_trio.server.brake import BURST_BYTES, BYTES_PER_S, Brake, BrakedStream
+from duet_trio.server.brake import BURST_BYTES, BYTES_PER_S, SEND_BYTES, Brake, BrakedStream
 from tests.protocol.peer import scripted
 
 UPGRADE = (
@@ -33,15 +33,15 @@ async def test_an_allowance_grows_back(autojump_clock: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("begin", "frame"),
+    ("begin", "frame", "cost"),
     [
-        pytest.param(b"", b"\x89" + MASK, id="pings"),
-        pytest.param(b"", b"\x8a" + MASK, id="pongs"),
-        pytest.param(b"\x01" + MASK, b"\x00" + MASK, id="fragments without an end"),
+        pytest.param(b"", b"\x89" + MASK, 6 + SEND_BYTES, id="pings"),
+        pytest.param(b"", b"\x8a" + MASK, 6, id="pongs"),
+        pytest.param(b"\x01" + MASK, b"\x00" + MASK, 6, id="fragments without an end"),
     ],
 )
 async def test_what_is_no_message_is_braked_too(
-    autojump_clock: object, begin: bytes, frame: bytes
+    autojump_clock: object, begin: bytes, frame: bytes, cost: float
 ) -> None:
     extra_s = 0.4
     async with open_lab(scripted()) as lab:
@@ -50,7 +50,7 @@ async def test_what_is_no_message_is_braked_too(
         assert b"101" in await stream.receive_some(1000)
         before = trio.current_time()
         # As it would be on a socket: what is not read does not leave the sender.
-        data = begin + frame * int((BURST_BYTES + extra_s * BYTES_PER_S) / len(frame))
+        data = begin + frame * int((BURST_BYTES + extra_s * BYTES_PER_S) / cost)
         await stream.send_all(data + b"\x88" + MASK)  # then it closes
         with trio.fail_after(60):
             while lab.boards.sessions:  # noqa: ASYNC110 - until the server has read it all
