@@ -43,7 +43,7 @@ async def test_an_allowance_grows_back(autojump_clock: object) -> None:
 async def test_what_is_no_message_is_braked_too(
     autojump_clock: object, begin: bytes, frame: bytes, cost: float
 ) -> None:
-    extra_s = 0.4
+    extra_s = 3.0
     async with open_lab(scripted()) as lab:
         stream = await lab.connect(parse_address(URL))
         await stream.send_all(UPGRADE)
@@ -55,7 +55,8 @@ async def test_what_is_no_message_is_braked_too(
         with trio.fail_after(60):
             while lab.boards.sessions:  # noqa: ASYNC110 - until the server has read it all
                 await trio.sleep(0.01)
-        assert trio.current_time() - before >= 0.9 * extra_s
+        # What stands in the last chunk that is read (4 KB) is not waited for.
+        assert trio.current_time() - before >= extra_s / 2
         await trio.aclose_forcefully(stream)
 
 
