@@ -149,6 +149,8 @@ async def _converse(client: BoardClient, questions: Sequence[Question]) -> bool:
 def _questions(args: argparse.Namespace) -> list[Question]:
     if not args.asked:
         raise UsageError("nothing to ask; give --text TEXT or --wav FILE")
+    if any(not value.strip() for _, value in args.asked):
+        raise UsageError("an empty question gets no answer; give --text or --wav a value")
     actions: tuple[Action, ...] = ()
     if args.abort_after is not None:
         if not args.abort_after >= 0:

@@ -153,6 +153,7 @@ async def test_ctrl_c_keeps_what_was_heard(
     ("arguments", "message"),
     [
         ([], "nothing to ask"),
+        (["--text", " "], "an empty question"),
         (["--text", "x", "--abort-after", "-1"], "--abort-after"),
         (["--text", "x", "--patience", "nan"], "--patience"),
         (["--text", "x", "--url", "http://x/"], "no WebSocket address"),
