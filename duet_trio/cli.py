@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from duet_trio.errors import UsageError
+from duet_trio.errors import UsageError, first_leaf
 
 if TYPE_CHECKING:
     from duet_trio.config import Config
@@ -70,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             # Nurseries wrap what ends them; to the person it is the same one thing.
             if group.subgroup(KeyboardInterrupt) is not None:
                 return INTERRUPTED  # what else ended did so because of it
-            first = _first_leaf(group)
+            first = first_leaf(group)
             if group.split(type(first))[1] is not None:
                 raise
             raise first from group
@@ -88,6 +88,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return INTERRUPTED
+    except ImportError as error:
+        if _was_interrupted(error):
+            return INTERRUPTED
+        raise
     return code
 
 
@@ -120,11 +124,11 @@ def count(text: str) -> int:
     return int(text)
 
 
-def _first_leaf(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    first: BaseException = group
-    while isinstance(first, BaseExceptionGroup):
-        first = first.exceptions[0]
-    return first
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Does it come of a Ctrl-C? Modules in C++ tell one that hits their import as an error."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _open_what_is_closed() -> None:

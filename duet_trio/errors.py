@@ -21,6 +21,10 @@ The text of a ``UsageError`` is one line for a person: what, where, how to mend 
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+Leaf = TypeVar("Leaf", bound=BaseException)
+
 
 class DuetError(Exception):
     """Root of everything that this package raises on purpose."""
@@ -83,3 +87,11 @@ class EngineCrashedError(EngineError):
 
 class EngineUnavailableError(EngineError):
     """The engine is not ready and will not be in time."""
+
+
+def first_leaf(group: BaseExceptionGroup[Leaf]) -> Leaf:
+    """The first error that is no group itself: as a rule the others follow from it."""
+    first: BaseExceptionGroup[Leaf] | Leaf = group
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    return first

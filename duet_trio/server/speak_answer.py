@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import trio
 
 from duet_trio.engines.contracts import Message
-from duet_trio.errors import DuetError, EngineError, EngineHungError
+from duet_trio.errors import DuetError, EngineError, EngineHungError, first_leaf
 from duet_trio.server.speak_gate import PoliteGate
 from duet_trio.server.speak_sink import PcmSink
 from duet_trio.session.answer import Outcome
@@ -74,7 +74,7 @@ class HttpAnswer:
             await self._speak()
             self._outcome, self._cause = "done", ""
         except* EngineError as group:
-            self._fail(_first(group))
+            self._fail(first_leaf(group))
         finally:
             self._sink.finish()
             self._over.set()
@@ -191,12 +191,3 @@ class HttpAnswer:
         raise EngineHungError(
             f"no audio {limit_s:g} s after the question", reason="the answer took too long"
         )
-
-
-def _first(group: BaseExceptionGroup[EngineError]) -> EngineError:
-    """The first leaf of a group: the others follow from it."""
-    leaf: BaseException = group
-    while isinstance(leaf, BaseExceptionGroup):
-        leaf = leaf.exceptions[0]
-    assert isinstance(leaf, EngineError)
-    return leaf

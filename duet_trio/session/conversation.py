@@ -19,7 +19,7 @@ from collections.abc import Callable
 import trio
 
 from duet_trio.engines.contracts import Message
-from duet_trio.errors import EngineError
+from duet_trio.errors import EngineError, first_leaf
 from duet_trio.session.announcement import Announcement
 from duet_trio.session.answer import Answer, BoardLimits, Question
 from duet_trio.session.outbox import Outbox
@@ -182,7 +182,7 @@ class Conversation:
         try:
             await self._speak(answer)
         except* EngineError as group:
-            self._fail(answer, _first(group))
+            self._fail(answer, first_leaf(group))
         except* Exception as group:  # border: an answer's own fault ends only this answer
             log.exception("answer %d failed", generation, exc_info=group)
             self._fail(answer, EngineError("internal error", reason="something went wrong"))
@@ -245,12 +245,3 @@ class Conversation:
 
 def _text_of(answer: Answer) -> str:
     return " ".join(piece.text.strip() for piece in answer.line.pieces)
-
-
-def _first(group: BaseExceptionGroup[EngineError]) -> EngineError:
-    """The first leaf of a group: the others follow from it."""
-    leaf: BaseException = group
-    while isinstance(leaf, BaseExceptionGroup):
-        leaf = leaf.exceptions[0]
-    assert isinstance(leaf, EngineError)
-    return leaf
