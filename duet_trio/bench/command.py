@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
+import sys
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import trio
 
 from duet_trio.bench import abort, answer, boards, ears, hello, http, pace, soak, tts, turns
 from duet_trio.cli import count
+
+TERMINATED = 128 + signal.SIGTERM
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -131,6 +136,23 @@ def _tts_options(args: argparse.Namespace) -> tts.TtsOptions:
     return tts.TtsOptions(args.voice, args.pieces, args.cancels, args.kills, args.library)
 
 
+async def _unless_ended(measure: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any] | None:
+    """The figures; None after SIGTERM or SIGHUP, which must not leave our servers behind."""
+    signals = [signal.SIGTERM] if sys.platform == "win32" else [signal.SIGTERM, signal.SIGHUP]
+    figures = None
+    with trio.open_signal_receiver(*signals) as received:
+        async with trio.open_nursery() as nursery:
+
+            async def watch() -> None:
+                async for _signal in received:
+                    nursery.cancel_scope.cancel()
+
+            nursery.start_soon(watch)
+            figures = await measure()
+            nursery.cancel_scope.cancel()
+    return figures
+
+
 def _finish(
     parser: argparse.ArgumentParser,
     measure: Callable[[argparse.Namespace], Awaitable[dict[str, Any]]],
@@ -139,7 +161,9 @@ def _finish(
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def run(args: argparse.Namespace) -> int:
-        figures = trio.run(measure, args)
+        figures = trio.run(_unless_ended, partial(measure, args))
+        if figures is None:
+            return TERMINATED
         print(json.dumps(figures) if args.json else report(figures))
         return 0
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
+import trio
 
+from duet_trio.bench.command import _unless_ended
 from duet_trio.bench.processes import CONFIG_FOLDER, named_config
 from duet_trio.cli import main
 
@@ -28,6 +33,31 @@ def test_nothing_to_measure(arguments: tuple[str, ...], capsys: pytest.CaptureFi
         main(arguments)
     assert ended.value.code == 2
     assert "from 1 up" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there os.kill ends us")
+async def test_an_ended_bench_tidies_up() -> None:
+    tidy = []
+
+    async def measure() -> dict[str, Any]:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            await trio.sleep(60)
+            return {}
+        finally:
+            tidy.append(True)
+
+    with trio.fail_after(5):
+        assert await _unless_ended(measure) is None
+    assert tidy == [True]
+
+
+async def test_figures_come_through() -> None:
+    async def measure() -> dict[str, Any]:
+        await trio.lowlevel.checkpoint()
+        return {"a": 1}
+
+    assert await _unless_ended(measure) == {"a": 1}
 
 
 def test_a_configuration_has_a_path_or_a_name(
