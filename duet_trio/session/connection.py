@@ -26,12 +26,11 @@ from duet_trio.session.mcp_session import McpSession
 from duet_trio.session.outbox import Outbox
 from duet_trio.session.recognition import Heard, Recognition
 from duet_trio.session.services import Services
+from duet_trio.session.turn_filter import TurnFilter
 from duet_trio.session.writer import Writer
-from duet_trio.speech.guards import is_echo, why_no_turn
 from duet_trio.speech.history import History
-from duet_trio.speech.pcm import level_dbfs
 from duet_trio.wire import board_events as events
-from duet_trio.wire.board_state import MAX_BURST_MS, BoardProtocol
+from duet_trio.wire.board_state import BoardProtocol
 from duet_trio.wire.framing import unpack
 from duet_trio.wire.handshake import Handshake
 from duet_trio.wire.messages import Alert, Pong, ServerHello, System, TtsStop
@@ -104,6 +103,13 @@ class BoardSession:
             on_quiet=self._on_quiet,
         )
         self._listener: Listener | None = None
+        self._filter = TurnFilter(
+            services.recorder,
+            self.protocol,
+            board=self.board,
+            packets=lambda: self.listener.statistics.packets,
+            said=lambda: self.conversation.said,
+        )
         self.mcp = McpSession(self.outbox.control, board=self.board)
         self._writer = Writer(
             self.outbox,
@@ -244,52 +250,16 @@ class BoardSession:
 
     def _on_heard(self, heard: Sequence[Heard]) -> None:
         """A whole turn: what is speech in it becomes one question."""
-        texts = [part.transcript.text.strip() for part in heard if self._is_turn(part)]
-        if texts:
+        text = self._filter.question(heard)
+        if text:
             self._ask(
                 Question(
-                    " ".join(texts),
+                    text,
                     trio.current_time(),
                     "speech",
                     speech_ended_at=heard[-1].speech.ended_at,
                 )
             )
-
-    def _is_turn(self, heard: Heard) -> bool:
-        transcript, speech = heard.transcript, heard.speech
-        refusal = self._too_early() or why_no_turn(
-            transcript.text,
-            speech_ms=speech.speech_ms,
-            level_dbfs=level_dbfs(speech.pcm),
-            no_speech_probability=transcript.no_speech_probability,
-            compression_ratio=transcript.compression_ratio,
-            mean_log_probability=transcript.mean_log_probability,
-        )
-        if (
-            refusal is None
-            and speech.over_answer
-            and is_echo(transcript.text, self.conversation.said)
-        ):
-            refusal = "the answer's own words"
-        self._services.recorder.emit(
-            "stt",
-            board=self.board,
-            text=transcript.text,
-            asr_ms=heard.asr_ms,
-            refused=refusal or "",
-        )
-        return refusal is None
-
-    def _too_early(self) -> str | None:
-        """A board that is still connecting ignores an answer: its wake word is on its way.
-
-        Clients that never say that they listen, and just stream, are heard after some seconds.
-        """
-        if self.protocol.may_speak:
-            return None
-        streamed_ms = self.listener.statistics.packets * self.protocol.uplink_frame_ms
-        early = not self.protocol.greeted or streamed_ms <= MAX_BURST_MS
-        return "before the board listens" if early else None
 
     def _on_asr_failure(self, error: EngineError) -> None:
         self.outbox.control(Alert("error", error.reason, "sad"))
