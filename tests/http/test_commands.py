@@ -23,7 +23,7 @@ async def duet(*arguments: str) -> int:
 
 
 def frames_in(path: Path) -> int:
-    file = wave.open(str(path))  # noqa: SIM115 - which needs a true length in the head
+    file = wave.open(str(path), "rb")  # noqa: SIM115 - which needs a true length in the head
     rate, frames = file.getframerate(), file.getnframes()
     file.close()
     assert rate == 24_000
@@ -46,8 +46,13 @@ async def test_say_makes_a_file(tmp_path: Path) -> None:
 async def into(output: int, house: House) -> tuple[int, bytes]:
     """``duet say … -o -`` with this file descriptor as its standard output."""
     command = [sys.executable, "-m", "duet_trio", "say", "Hello.", "-o", "-", "--url", house.url]
-    with os.fdopen(output, "wb") as out, trio.fail_after(20):
-        result = await trio.run_process(command, stdout=out, capture_stderr=True, check=False)
+    try:
+        with trio.fail_after(20):
+            result = await trio.run_process(
+                command, stdout=output, capture_stderr=True, check=False
+            )
+    finally:
+        os.close(output)
     return result.returncode, result.stderr
 
 
