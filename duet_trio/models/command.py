@@ -51,7 +51,8 @@ def run(
     out: TextIO,
     catalogue: Mapping[str, ModelSet] = CATALOGUE,
 ) -> int:
-    """Carry out what `add_arguments` parsed; the exit code: 1 if ``list`` finds files wanting.
+    """Carry out what `add_arguments` parsed; the exit code: 1 if ``list`` finds a set
+    that was pulled and is not whole.
 
     Raises `UsageError` of one line.
     """
@@ -65,9 +66,12 @@ def _list(root: Path, out: TextIO, catalogue: Mapping[str, ModelSet]) -> int:
     whole = True
     for model_set in catalogue.values():
         folder = root / model_set.name
-        out.write(f"{model_set.name}: {model_set.summary}\n  in {folder}\n")
-        for file, state in states(model_set, folder):
-            whole = whole and state == "there"
+        found = list(states(model_set, folder))
+        asked_for = any(state != "missing" for _, state in found)  # else: a set nobody pulled
+        out.write(f"{model_set.name}: {model_set.summary}\n")
+        out.write(f"  in {folder}\n" if asked_for else f"  duet models pull {model_set.name}\n")
+        for file, state in found:
+            whole = whole and (state == "there" or not asked_for)
             out.write(f"  {state:9} {_megabytes(file.size):>9}  {file.path}\n")
         _write_terms(model_set, out)
     return 0 if whole else 1
