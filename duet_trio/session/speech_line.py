@@ -221,6 +221,7 @@ class SpeechLine:
         size = min(size, work.waiting)  # the last packet is filled up
         work.waiting -= size
         self._queued_bytes -= size
+        self._room.set()  # whatever the reason: who waits for room looks again
 
     def _stored(self) -> int:
         return len(self._packets)

@@ -119,3 +119,27 @@ async def test_room_opens_when_packets_are_fetched(
         await line.room(0.5)
         assert line.ahead_s <= 0.5
         line.finish()
+
+
+async def test_room_opens_when_a_long_quiet_tail_is_dropped(
+    autojump_clock: object, scheduler_seed: int
+) -> None:
+    """A voice that ran on in silence until its cap: nothing of that is ever sent."""
+    line = SpeechLine(Encoder())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(line.encode)
+        line.begin(0, "Word.")
+        line.block(tone(0.3))
+        for _ in range(50):
+            line.block(bytes(FRAME_BYTES * 4))
+        await trio.testing.wait_all_tasks_blocked()
+        while line._packets:  # the pacer has fetched all that there is
+            assert await line.next_packet() is not None
+        with trio.fail_after(60):
+            async with trio.open_nursery() as waiting:
+                waiting.start_soon(line.room, 10.0)
+                await trio.testing.wait_all_tasks_blocked()
+                assert line.ahead_s > 10.0
+                line.end()
+        assert line.ahead_s < 1.0
+        line.finish()
