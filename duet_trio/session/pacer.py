@@ -110,6 +110,7 @@ class Pacer:
             ready_at = max(ready_at, self._earliest) + self._start_hold(packet)
         due = self.schedule.due(ready_at)
         await trio.sleep_until(due)
+        await self._lead_allows(packet.sequence)
         if starts_piece:
             text = " ".join(packet.piece.text.split())  # one line: a board shows it as it comes
             self._outbox.control(SentenceStart(text), self._generation)
@@ -126,6 +127,16 @@ class Pacer:
         late_s = self.schedule.sent(trio.current_time())
         if late_s > 0:
             self._emit("underrun", sequence=packet.sequence, late_ms=round(late_s * 1000, 1))
+
+    async def _lead_allows(self, sequence: int) -> None:
+        """Wait until the board itself has room in its lead.
+
+        On a slow connection it plays later than the schedule says, as its packets were written
+        later; by the schedule alone it would come to hold up to two packets more than the lead.
+        """
+        room_at = self.progress.player.room_at(sequence)
+        if room_at > trio.current_time():
+            await trio.sleep_until(room_at)
 
     def _start_hold(self, packet: Packet) -> float:
         held_s = self._start_hold_s(packet.piece.text)

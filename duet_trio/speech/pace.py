@@ -76,6 +76,15 @@ class PaceSchedule:
         self._next_due = max(ready_at, due)
         return self._next_due
 
+    def room_at(self, sequence: int) -> float:
+        """When packet ``sequence`` may reach the player without more than ``lead`` of them there.
+
+        Long ago (``-inf``) while nothing has been sent, since the first `lead` may go together.
+        """
+        if self._anchor is None:
+            return -math.inf
+        return self._anchor + max(0, sequence + 1 - self._lead) * self._frame_s
+
     def sent(self, now: float) -> float:
         """Count the next packet as sent at ``now``; give the seconds of underrun before it."""
         late = 0.0
