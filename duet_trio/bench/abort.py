@@ -130,7 +130,7 @@ async def _round_trip(echo: WebSocketConnection) -> float:
 
 def _hang_settings(folder: Path) -> list[str]:
     plan = folder / "hang.toml"
-    plan.write_text('[[fault]]\nseam = "tts.start"\nnth = 0\neffect = "hang"\n')
+    plan.write_text('[[fault]]\nseam = "tts.start"\nnth = 1\ntimes = 1000000\neffect = "hang"\n')
     return [f"faults.plan={plan.as_posix()!r}", "tts.first_s=600", "answer.first_audio_s=600"]
 
 

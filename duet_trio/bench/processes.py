@@ -11,7 +11,7 @@ from pathlib import Path
 
 import trio
 
-from duet_trio.errors import DuetError
+from duet_trio.errors import UsageError
 from duet_trio.server.memory import rss_mb
 
 CONFIG_FOLDER = Path(__file__).parent.parent.parent / "config"
@@ -26,7 +26,7 @@ def named_config(name: str) -> Path:
     return path if path.is_file() else CONFIG_FOLDER / name
 
 
-class BenchError(DuetError):
+class BenchError(UsageError):
     """The thing to be measured did not start or died."""
 
 
