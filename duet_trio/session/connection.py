@@ -180,6 +180,7 @@ class BoardSession:
             interruption,
             board=self.board,
             endpoint_ms=self._endpoint_ms,
+            turns=self._services.ear_turns,
         )
 
     async def _send(self, data: str | bytes) -> None:

@@ -20,6 +20,7 @@ from duet_trio.events import Recorder
 from duet_trio.opus import Decoder
 from duet_trio.session.backlog import Backlog, HeardPacket, KeyUp
 from duet_trio.session.interruption import Interruption
+from duet_trio.session.loop_turns import LoopTurns
 from duet_trio.session.recognition import Recognition, Speech
 from duet_trio.session.services import VoiceActivity
 from duet_trio.speech.echo_gate import HalfDuplex
@@ -68,8 +69,11 @@ class Listener:
         *,
         board: str,
         endpoint_ms: int,
+        turns: LoopTurns | None = None,
     ) -> None:
+        """``turns`` are those of all boards' ears; without any this one is alone."""
         self._vad = config.vad
+        self._turns = turns if turns is not None else LoopTurns()
         self._activity = activity
         self._recognition = recognition
         self._recorder = recorder
@@ -164,12 +168,13 @@ class Listener:
             if not self._backlog:
                 await self._wait()
                 continue
-            item = self._backlog.take()
-            if isinstance(item, HeardPacket):
-                self._hear_packet(item)
-            else:
+            async with self._turns.turn(_nothing):
+                # Taken only now: what is forgotten while waiting must not be heard.
+                item = self._backlog.take() if self._backlog else None
+                if isinstance(item, HeardPacket):
+                    self._hear_packet(item)
+            if item is not None and not isinstance(item, HeardPacket):
                 await self._end_of_key()
-            await trio.lowlevel.checkpoint()
 
     async def _wait(self) -> None:
         """For the next packet; a stream that stops in mid-speech ends its utterance."""
@@ -284,3 +289,8 @@ class Listener:
             # With the key down the cap only cuts what is recognised in one go.
             cut_short=utterance.capped and not self._key_down,
         )
+
+
+def _nothing() -> int:
+    """Among ears nobody is more urgent: first come, first served."""
+    return 0

@@ -10,9 +10,12 @@ from duet_trio.config import Config
 from duet_trio.engines.admission import Admission
 from duet_trio.engines.contracts import Asr, Llm, Tts, TurnGate
 from duet_trio.events import Recorder
-from duet_trio.session.encode_turns import EncodeTurns
+from duet_trio.session.loop_turns import LoopTurns
 from duet_trio.session.speech_line import PacketEncoder
 from duet_trio.speech.budget import Estimates
+
+#: Uplink packets heard in one pass of the event loop: 0.6 ms, in which no due packet can leave.
+EARS_AT_ONCE = 2
 
 
 class VoiceActivity(Protocol):
@@ -49,4 +52,5 @@ class Services:
     generations: Iterator[int]
     detector: VoiceDetector
     make_encoder: Callable[[], PacketEncoder]
-    encode_turns: EncodeTurns = field(default_factory=EncodeTurns)
+    encode_turns: LoopTurns = field(default_factory=LoopTurns)
+    ear_turns: LoopTurns = field(default_factory=lambda: LoopTurns(EARS_AT_ONCE))

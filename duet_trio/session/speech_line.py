@@ -20,7 +20,7 @@ from typing import Protocol
 import trio
 
 from duet_trio.engines.contracts import SPEECH_RATE_HZ
-from duet_trio.session.encode_turns import EncodeTurns
+from duet_trio.session.loop_turns import LoopTurns
 from duet_trio.speech.pcm import TailHolder
 
 BYTES_PER_S = 2 * SPEECH_RATE_HZ
@@ -84,11 +84,11 @@ class SpeechLine:
     """PCM in (synchronously), packets out; one per answer."""
 
     def __init__(
-        self, encoder: PacketEncoder, turns: EncodeTurns | None = None, *, tail_ms: int = 200
+        self, encoder: PacketEncoder, turns: LoopTurns | None = None, *, tail_ms: int = 200
     ) -> None:
         """``turns`` are those of all answers together; without any the line is alone."""
         self._encoder = encoder
-        self._turns = turns if turns is not None else EncodeTurns()
+        self._turns = turns if turns is not None else LoopTurns()
         self._tail_ms = tail_ms
         self._works: deque[_Work] = deque()
         self._finished = False

@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from duet_trio.session.encode_turns import AT_ONCE, EncodeTurns
+from duet_trio.session.loop_turns import AT_ONCE, LoopTurns
 from duet_trio.session.speech_line import STORE, SpeechLine
 
 
@@ -25,7 +25,7 @@ class Counting:
 
 
 async def test_few_encode_in_one_pass_and_the_poorest_go_first() -> None:
-    turns = EncodeTurns()
+    turns = LoopTurns()
     order: list[int] = []
 
     async def encode(stored: int) -> None:
@@ -52,7 +52,7 @@ async def test_few_encode_in_one_pass_and_the_poorest_go_first() -> None:
 
 
 async def test_a_cancel_gives_the_turn_back(scheduler_seed: int) -> None:
-    turns = EncodeTurns()
+    turns = LoopTurns()
     done = 0
 
     async def encode() -> None:
