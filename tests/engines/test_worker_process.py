@@ -356,9 +356,12 @@ async def test_no_worker_outlives_a_parent_that_is_killed() -> None:
         [sys.executable, "-c", textwrap.dedent(PARENT)], stdout=subprocess.PIPE
     )
     assert process.stdout is not None
+    line = b""
+    pids: list[int] = []
     try:
         with trio.fail_after(30):
-            line = await process.stdout.receive_some()
+            while not line.endswith(b"\n"):  # an unbuffered stdout comes in bits
+                line += await process.stdout.receive_some()
         pids = [int(pid) for pid in line.split()]
         assert len(pids) == 3
         assert all(alive(pid) for pid in pids)
