@@ -45,7 +45,9 @@ async def test_a_board_speaks_on_time_under_attack(tmp_path: Path) -> None:
             attacker = await nursery.start(
                 partial(trio.run_process, command, stdin=PIPE, stdout=PIPE, check=False)
             )
-            said = await attacker.stdout.receive_some()
+            said = b""
+            while not said.endswith(b"\n"):  # an unbuffered stdout comes in bits
+                said += await attacker.stdout.receive_some()
             assert said == b"ready\n"
             # A second board gets in, and so does a program.
             async with talking(house.websocket_url, 2) as second:
