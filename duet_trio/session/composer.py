@@ -25,7 +25,7 @@ RECITED_CHARACTERS = 64
 
 @dataclass(frozen=True, slots=True)
 class TextPiece:
-    """A piece on its way to the voice; the voice sets ``begun`` once it has the GPU turn."""
+    """A piece on its way to the voice; the voice sets ``begun`` once it sounds."""
 
     index: int
     text: str

@@ -90,7 +90,7 @@ class Speaker:
             seed=2 * self._labels.generation + seed,
         )
         self._sink.begin(piece.index, piece.text)
-        blocks = _Blocks(self._sink, self._recorder, self._labels, piece.index)
+        blocks = _Blocks(self._sink, self._recorder, self._labels, piece)
         self._emit("tts.start", piece=piece.index, text=text)
         try:
             async with self._gate.turn(
@@ -99,7 +99,6 @@ class Speaker:
                 generation=self._labels.generation,
                 urgency=self._labels.urgency,
             ) as hold:
-                piece.begun.set()
                 asked_at = trio.current_time()
                 spoken = await self._tts.speak(request, blocks.take, hold)
                 took_s = trio.current_time() - asked_at
@@ -109,6 +108,7 @@ class Speaker:
             raise
         if is_absurdly_short(text, spoken.audio_s) and self._sink.drop():
             return False
+        piece.begun.set()
         self._sink.end()
         self._done(piece, spoken, blocks, asked_at, took_s)
         return True
@@ -144,7 +144,9 @@ class Speaker:
 class _Blocks:
     """The engine's callback for one piece: synchronous, into the sink and the trace."""
 
-    def __init__(self, sink: PieceSink, recorder: Recorder, labels: Labels, piece: int) -> None:
+    def __init__(
+        self, sink: PieceSink, recorder: Recorder, labels: Labels, piece: TextPiece
+    ) -> None:
         self._sink = sink
         self._recorder = recorder
         self._labels = labels
@@ -154,11 +156,13 @@ class _Blocks:
     def take(self, pcm: bytes) -> None:
         if self.first_at is None:
             self.first_at = trio.current_time()
+            # Not when it is asked for: after an error the second try goes before more text.
+            self._piece.begun.set()
         self._recorder.emit(
             "pcm",
             board=self._labels.board,
             generation=self._labels.generation,
-            piece=self._piece,
+            piece=self._piece.index,
             audio_ms=round(len(pcm) / 2 / SPEECH_RATE_HZ * 1000, 1),
         )
         self._sink.block(pcm)

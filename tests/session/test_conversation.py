@@ -195,6 +195,16 @@ async def test_a_voice_that_fails_once_is_asked_again(autojump_clock: object) ->
     assert result.turns[0].answer == TWO_PIECES
 
 
+async def test_the_second_try_goes_before_more_text(
+    autojump_clock: object, scheduler_seed: int
+) -> None:
+    config = settings("llm.gpu=true", "tts.gpu=true")
+    async with open_lab(config, wrap=lambda services: _failing(services, times=1)) as lab:
+        await lab.ask("hello")
+        holds = [event["who"] for event in lab.recorder.select("turn")]
+    assert holds[:3] == ["llm", "tts", "tts"]
+
+
 async def test_a_voice_that_fails_twice_ends_the_answer_with_an_alert(
     autojump_clock: object, scheduler_seed: int
 ) -> None:
