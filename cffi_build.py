@@ -24,6 +24,7 @@ NATIVE = ROOT / "native"
 PACKAGE = ROOT / "duet_trio" / "engines" / "native"
 MODULE = "duet_trio.engines.native._voice"
 SOURCES = (
+    "audio.c",
     "duet_voice.c",
     "engine_libqwen.c",
     "engine_qwen3tts_pointer.c",

@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DV_ABI 1
+#define DV_ABI 2
 
 /* cdef begin: what stands between these two marks is also what cffi reads */
 typedef struct dv_engine dv_engine;
@@ -138,6 +138,14 @@ void dv_free_voice(dv_voice *voice);
 int32_t dv_speak(dv_engine *engine, const dv_request *request, dv_stats *stats,
                  char *error, size_t error_size);
 void dv_cancel(dv_engine *engine, int64_t job);
+
+/* What every block goes through on its way to a listener. No engine is needed; any thread. */
+
+/* How many whole windows of `pcm` have an energy (sum of squares) above `energy`; for each of
+ * them loud[i] is 0 or 1 if `loud` is not NULL. A rest shorter than a window is not looked at. */
+int32_t dv_loud(const float *pcm, int32_t samples, int32_t window, float energy, uint8_t *loud);
+/* Finite float samples to 16 bits, full scale 32767, rounded to even and clipped. */
+void dv_pcm16(const float *pcm, int32_t samples, int16_t *out);
 /* cdef end */
 
 /* 5.3 minutes of audio at 12.5 frames a second: beyond what any engine here can do at once. */

@@ -220,12 +220,24 @@ class Decoder(Generic[T]):
 
     def __init__(self, decoder: msgspec.msgpack.Decoder[T]) -> None:
         self._decoder = decoder
-        self._buffer = bytearray()
+        self._data: bytes | bytearray = b""
+        self._at = 0  # what lies before has been read
         self._broken = ""
 
     def feed(self, chunk: bytes | bytearray) -> None:
-        """Take a chunk; holds at most one unfinished message if always iterated to the end."""
-        self._buffer += chunk
+        """Take a chunk; holds at most one unfinished message if always iterated to the end.
+
+        Most chunks are whole messages, blocks of speech above all: those are read where they are.
+        """
+        if not self.pending_bytes:
+            self._data, self._at = bytes(chunk), 0
+            return
+        if not isinstance(self._data, bytearray):
+            self._data, self._at = bytearray(self._data[self._at :]), 0
+        elif self._at:
+            del self._data[: self._at]
+            self._at = 0
+        self._data += chunk
 
     def __iter__(self) -> Iterator[T]:
         """Yield the whole messages fed so far."""
@@ -238,28 +250,29 @@ class Decoder(Generic[T]):
     @property
     def pending_bytes(self) -> int:
         """Bytes of a message that is not whole yet (not 0 at end of file: torn)."""
-        return len(self._buffer)
+        return len(self._data) - self._at
 
     def _next(self) -> T | None:
         if self._broken:
             raise EngineCrashedError(self._broken)
-        if len(self._buffer) < HEADER_BYTES:
+        start = self._at + HEADER_BYTES
+        if len(self._data) < start:
             return None
-        length = int.from_bytes(self._buffer[:HEADER_BYTES], "big")
+        length = int.from_bytes(self._data[self._at : start], "big")
         if length > MAX_MESSAGE_BYTES:
             self._fail(f"a message of {length} bytes; at most {MAX_MESSAGE_BYTES} are allowed")
-        end = HEADER_BYTES + length
-        if len(self._buffer) < end:
+        end = start + length
+        if len(self._data) < end:
             return None
-        body = bytes(self._buffer[HEADER_BYTES:end])
-        del self._buffer[:end]
+        self._at = end
         try:
-            return self._decoder.decode(body)
+            with memoryview(self._data) as view, view[start:end] as body:
+                return self._decoder.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             self._fail(f"a message that cannot be read: {error}")
 
     def _fail(self, why: str) -> NoReturn:
-        self._buffer.clear()
+        self._data, self._at = b"", 0
         self._broken = f"not the pipe protocol: {why}"
         raise EngineCrashedError(self._broken)
 

@@ -269,9 +269,33 @@ static void test_opening(char **libraries) {
     CHECK(dv_close(engine, NULL, 0) == DV_OK && dv_close(NULL, NULL, 0) == DV_OK);
 }
 
+static void test_audio(void) {
+    const float scale = 1.0f / 32767.0f;
+    const float in[] = {0, 1, -1, 9, -9, 0.5f * scale, 1.5f * scale, 2.5f * scale, -2.5f * scale,
+                        32766.4f * scale, 1e30f, -1e30f};
+    const int16_t wanted[] = {0, 32767, -32767, 32767, -32767, 0, 2, 2, -2, 32766, 32767, -32767};
+    const int32_t count = (int32_t)(sizeof in / sizeof *in);
+    int16_t out[13] = {0};
+    float pcm[23];
+    uint8_t loud[4] = {7, 7, 7, 7};
+    out[count] = 77;
+    dv_pcm16(in, count, out);
+    for (int32_t i = 0; i < count; i++) CHECK(out[i] == wanted[i]);
+    CHECK(out[count] == 77);
+
+    for (int i = 0; i < 23; i++) pcm[i] = i < 7 || i >= 21 ? 1.0f : i < 14 ? 0.1f : 0.5f;
+    CHECK(dv_loud(pcm, 23, 7, 1.0f, NULL) == 2);
+    CHECK(dv_loud(pcm, 23, 7, 1.0f, loud) == 2);
+    CHECK(loud[0] == 1 && loud[1] == 0 && loud[2] == 1 && loud[3] == 7);
+    CHECK(dv_loud(pcm, 23, 7, 1.75f, NULL) == 1); /* 7 * 0.25 is not above itself */
+    CHECK(dv_loud(pcm, 6, 7, 0.0f, NULL) == 0 && dv_loud(pcm, 0, 7, 0.0f, NULL) == 0);
+    CHECK(dv_loud(pcm, 23, 0, 0.0f, NULL) == 0 && dv_loud(NULL, 23, 7, 0.0f, NULL) == 0);
+}
+
 int main(int argc, char **libraries) {
     dv_engine *engine;
     if (argc != 8) return 2;
+    test_audio();
     test_opening(libraries);
     engine = open_engine("tone", NULL, NULL);
     test_refusals(engine, 0);

@@ -55,7 +55,7 @@ def speak(engine: OpenEngine, text: str, **more: Any) -> tuple[Floats, Status, l
     blocks: list[Floats] = []
 
     def on_block(block: Floats) -> bool:
-        blocks.append(block)
+        blocks.append(block.copy())
         return True
 
     stats = engine.native.speak(Request(text, **({"max_frames": 40} | more)), on_block)

@@ -18,6 +18,7 @@ from duet_trio.engines.adapters.qwen_audio import (
     PieceShaper,
 )
 from duet_trio.engines.adapters.qwen_text import clean, split
+from duet_trio.engines.native.audio import count_loud, loud_windows, pcm16
 
 RATE = 24_000
 
@@ -150,3 +151,43 @@ def test_block_size_does_not_matter(parts: list[tuple[bool, int]], block: int) -
 def test_samples_beyond_full_scale_are_clipped() -> None:
     pcm, _, _ = shape(tone(4800, level=3.0))
     assert np.abs(pcm).max() == 1.0
+
+
+def test_the_block_is_the_engines_again_after_the_call() -> None:
+    """What was held back is a copy: the engine's memory is something else by then."""
+    out: list[bytes] = []
+    shaper = PieceShaper(out.append)
+    memory = np.zeros(1920 + 100, np.float32)
+    for audio in (tone(1920 + 100), quiet(1920 + 100), tone(1920 + 100), quiet(1920 + 100)):
+        memory[:] = audio
+        shaper.take(memory)
+        memory[:] = 0.9
+    shaper.finish()
+    pcm = np.frombuffer(b"".join(out), "<i2") / 32767
+    assert np.abs(pcm).max() < 0.31
+
+
+def test_silence_within_one_long_block_is_shortened() -> None:
+    audio = np.concatenate([tone(RATE), quiet(4 * RATE), tone(RATE)])
+    pcm, _, _ = shape(audio, block=len(audio))
+    assert len(pcm) == RATE + SILENCE_ENDS + RATE + FADE
+
+
+@given(
+    st.lists(st.floats(-4, 4, width=32), max_size=60),
+    st.integers(1, 20),
+    st.floats(0.0009765625, 40, width=32),
+)
+@settings(max_examples=100, deadline=None)
+def test_the_compiled_steps_do_what_numpy_does(
+    values: list[float], window: int, energy: float
+) -> None:
+    pcm = np.array(values, np.float32)
+    scaled = np.clip(pcm * np.float32(32767), -32767, 32767)
+    assert pcm16(pcm) == np.rint(scaled).astype("<i2").tobytes()
+    windows = pcm[: len(pcm) // window * window].reshape(-1, window).astype(np.float64)
+    sums = np.sum(windows**2, axis=1)
+    sure = np.abs(sums - energy) > 1e-4 * energy
+    loud = loud_windows(pcm, window, energy)
+    assert np.array_equal(loud[sure], (sums > energy)[sure])
+    assert count_loud(pcm, window, energy) == loud.sum()

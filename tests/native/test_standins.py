@@ -68,7 +68,7 @@ def collect(native: NativeVoice, request: Request) -> tuple[Floats, Status]:
     blocks: list[Floats] = [np.zeros(0, np.float32)]
 
     def on_block(block: Floats) -> bool:
-        blocks.append(block)
+        blocks.append(block.copy())
         return True
 
     stats = native.speak(request, on_block)

@@ -2,6 +2,9 @@
 
 Audio leaves as it comes. Held back are only quiet stretches (they may turn out to be the tail)
 and less than a window of 10 ms; never voiced audio.
+
+The engine is waiting meanwhile, and its listener too, so blocks are neither copied nor walked
+through window by window (see ``native/audio.c``).
 """
 
 from __future__ import annotations
@@ -9,16 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from duet_trio.engines.contracts import SPEECH_RATE_HZ
-
-Floats = npt.NDArray[np.float32]
+from duet_trio.engines.native.audio import count_loud, loud_windows, pcm16
+from duet_trio.engines.native.types import Floats
 
 WINDOW = SPEECH_RATE_HZ // 100
 #: Room tone of runs that do not end lies below this; quiet speech does not.
 QUIET_RMS = 10 ** (-50 / 20)
-QUIET_ENERGY = np.float32(WINDOW * QUIET_RMS**2)  # of a window
+QUIET_ENERGY = WINDOW * QUIET_RMS**2  # of a window
 LEAD_KEPT = SPEECH_RATE_HZ * 20 // 1000  # of the quiet before the first sound
 TAIL_KEPT = SPEECH_RATE_HZ * 150 // 1000  # of the quiet after the last
 FADE = SPEECH_RATE_HZ * 5 // 1000
@@ -32,7 +34,7 @@ class PieceShaper:
     def __init__(self, emit: Callable[[bytes], None]) -> None:
         self._emit = emit
         self._part: Floats = np.zeros(0, np.float32)  # less than a window
-        self._quiet: list[Floats] = []
+        self._quiet: list[Floats] = []  # whole windows, held back
         self._quiet_samples = 0
         self._last = 0.0  # last sample that left
         self.heard = False  # anything above the quiet level
@@ -41,38 +43,32 @@ class PieceShaper:
     @property
     def ended(self) -> bool:
         """Whether silence has gone on for so long that the engine should stop."""
-        return self._quiet_samples >= (SILENCE_ENDS if self.heard else SILENCE_FAILS)
+        return self._quiet_samples >= self._most_quiet
+
+    @property
+    def _most_quiet(self) -> int:
+        return SILENCE_ENDS if self.heard else SILENCE_FAILS
 
     def take(self, block: Floats) -> bool:
-        """Let a block through; returns whether to go on (see `ended`)."""
+        """Let a block through; returns whether to go on (see `ended`). Keeps nothing of it."""
         audio = np.concatenate([self._part, block]) if self._part.size else block
         whole = audio.size // WINDOW * WINDOW
         self._part = audio[whole:].copy()
-        windows = audio[:whole].reshape(-1, WINDOW)
-        loud = np.einsum("ij,ij->i", windows, windows) > QUIET_ENERGY
-        if self.heard and not self._quiet and loud.all():
-            # Nearly all blocks, and each passes through here on its way to the listener.
-            if whole:
-                self._send(audio[:whole])
-            return True
-        ready: list[Floats] = []
-        for window, is_loud in zip(windows, loud, strict=True):
-            if is_loud:
-                ready += self._release()
-                ready.append(window)
-            elif not self.ended:
-                self._quiet.append(window)
-                self._quiet_samples += WINDOW
-        if ready:
-            self._send(np.concatenate(ready))
+        audio = audio[:whole]
+        loud = count_loud(audio, WINDOW, QUIET_ENERGY) * WINDOW
+        if loud == whole and self.heard and not self._quiet:
+            self._send(audio)  # the middle of a word
+        elif loud == 0:
+            self._hold(audio)
+        else:
+            self._send(np.concatenate(self._sorted(audio)))
         return not self.ended
 
     def finish(self) -> None:
         """The piece is over: its quiet tail goes out, shortened, and the edge is made soft."""
         if not self.heard:
             return
-        tail = np.concatenate([*self._quiet, self._part]) if self._quiet else self._part
-        tail = tail[:TAIL_KEPT].astype(np.float32)
+        tail = np.concatenate([*self._quiet, self._part])[:TAIL_KEPT]
         if tail.size >= FADE:
             tail[-FADE:] *= np.linspace(1, 0, FADE, dtype=np.float32)
         else:  # it ends in mid-sound: let the last value go down instead of breaking off
@@ -80,6 +76,30 @@ class PieceShaper:
             tail = np.concatenate([tail, last * np.linspace(1, 0, FADE, dtype=np.float32)])
         self._quiet, self._quiet_samples, self._part = [], 0, np.zeros(0, np.float32)
         self._send(tail.astype(np.float32))
+
+    def _sorted(self, audio: Floats) -> list[Floats]:
+        """What of it, and of what was held back, goes out now; quiet at its end is held back.
+
+        Pauses go out with the speech around them, save those so long that they count as an end:
+        only an engine that does not stream gives one within a block, and it is shortened.
+        """
+        loud = np.flatnonzero(loud_windows(audio, WINDOW, QUIET_ENERGY))
+        out: list[Floats] = []
+        at = 0
+        for run in np.split(loud, np.flatnonzero(np.diff(loud) > SILENCE_ENDS // WINDOW) + 1):
+            first, after = int(run[0]) * WINDOW, (int(run[-1]) + 1) * WINDOW
+            self._hold(audio[at:first])
+            out += [*self._release(), audio[first:after]]
+            at = after
+        self._hold(audio[at:])
+        return out
+
+    def _hold(self, quiet: Floats) -> None:
+        """Hold quiet windows back, as many as matter."""
+        quiet = quiet[: max(0, self._most_quiet - self._quiet_samples)]
+        if quiet.size:
+            self._quiet.append(quiet.copy())  # the block is the engine's again after this call
+            self._quiet_samples += quiet.size
 
     def _release(self) -> list[Floats]:
         """What was held back, now that sound follows; before the first sound only its end."""
@@ -89,16 +109,16 @@ class PieceShaper:
         self.heard = True
         if not held:
             return []
-        lead = np.concatenate(held[-(LEAD_KEPT // WINDOW) :])
+        lead = np.concatenate(held)[-LEAD_KEPT:]
         lead[:FADE] *= np.linspace(0, 1, FADE, dtype=np.float32)
         return [lead]
 
     def _send(self, audio: Floats) -> None:
+        if not audio.size:
+            return
         if not self.samples and audio.size >= FADE:
             audio = audio.copy()
             audio[:FADE] *= np.linspace(0, 1, FADE, dtype=np.float32)
-        self._last = float(audio[-1]) if audio.size else self._last
+        self._last = float(audio[-1])
         self.samples += audio.size
-        scaled = np.multiply(audio, 32767, dtype=np.float32)
-        np.clip(scaled, -32767, 32767, out=scaled)
-        self._emit(np.rint(scaled, out=scaled).astype("<i2").tobytes())
+        self._emit(pcm16(audio))

@@ -11,7 +11,7 @@ from typing import Any
 from duet_trio.errors import MissingLibraryError
 
 #: ``DV_ABI`` of ``native/duet_voice.h`` that this Python code is for.
-ABI = 1
+ABI = 2
 _AGAIN = "run `pip install -e .` (or `pip install .`) again; it needs a C compiler"
 
 

@@ -47,7 +47,7 @@ class _Listener:
         self.error: BaseException | None = None
 
     def take(self, pcm: Any, samples: int) -> int:
-        block = np.frombuffer(ffi.buffer(pcm, samples * 4), dtype=np.float32).copy()
+        block = np.frombuffer(ffi.buffer(pcm, samples * 4), dtype=np.float32)
         return int(self._on_block(block))
 
     def failed(self, error: BaseException | None) -> None:
@@ -120,6 +120,7 @@ class NativeVoice:
     def speak(self, request: Request, on_block: OnBlock, *, job: int = 0) -> Stats:
         """Speak, blocking; ``on_block`` gets float32 mono blocks and returns whether to go on.
 
+        A block is the engine's own memory, valid only within the call: copy what you keep.
         An exception in ``on_block`` stops the engine and is raised here. Raises `RefusedError`
         for what an engine must not see, `EngineFailedError` for what the engine reports. A cap,
         a deadline and a cancel are no errors: see `Stats.status`.
