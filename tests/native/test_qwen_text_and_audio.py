@@ -14,11 +14,11 @@ from duet_trio.engines.adapters.qwen_audio import (
     SILENCE_FAILS,
     TAIL_KEPT,
     WINDOW,
-    Floats,
     PieceShaper,
 )
 from duet_trio.engines.adapters.qwen_text import clean, split
 from duet_trio.engines.native.audio import count_loud, loud_windows, pcm16
+from duet_trio.engines.native.types import Floats
 
 RATE = 24_000
 
