@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from duet_trio.cli import add_config_options, read_config
@@ -11,7 +13,7 @@ from duet_trio.config import Config
 from duet_trio.errors import UsageError
 from duet_trio.server.approvals import Approvals
 from duet_trio.server.board_facts import FactStore
-from duet_trio.wire.handshake import clean_id
+from duet_trio.wire.handshake import clean_id, is_mac
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -61,12 +63,24 @@ def _list(args: argparse.Namespace) -> int:
 def _approve(args: argparse.Namespace) -> int:
     config: Config = read_config(args)
     device = _device(args)
-    known = device in FactStore(_folder(config)).known()
+    known = FactStore(_folder(config)).known()
+    if device not in known and not is_mac(device):
+        # A MAC may be approved before its board asks, and while no server runs; any other name is
+        # a slip unless a client has asked by it.
+        raise UsageError(
+            f"{device}: no MAC (aa:bb:cc:dd:ee:ff), and nobody has asked by that name"
+            f"{_meant(device, known)}; see `duet boards list`"
+        )
     Approvals(_folder(config)).approve(device)
     print(f"{device} may connect; restart it, so that it asks for its token")
-    if not known:
-        print("it has not asked yet: is that really its Device-Id?")
+    if device not in known:
+        print(f"it has not asked yet: is that really its Device-Id{_meant(device, known)}?")
     return 0
+
+
+def _meant(device: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(device, known, n=1, cutoff=0.8)
+    return f" (near: {near[0]}, which has asked)" if near else ""
 
 
 def _forget(args: argparse.Namespace) -> int:

@@ -88,6 +88,11 @@ def clean_id(value: str) -> str:
     return value.lower().replace("-", ":") if _MAC.fullmatch(value) else value
 
 
+def is_mac(value: str) -> bool:
+    """Is this a MAC address, in any spelling that `clean_id` takes for one?"""
+    return _MAC.fullmatch(value.strip()) is not None
+
+
 def split_target(target: str) -> tuple[str, list[tuple[str, str]]]:
     """A request target as its path and its decoded query parameters, in order."""
     try:

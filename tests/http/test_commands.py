@@ -12,6 +12,9 @@ import trio
 
 from duet_trio.bench.talker import talking
 from duet_trio.cli import main
+from duet_trio.server.approvals import Approvals
+from duet_trio.server.board_facts import FactStore
+from duet_trio.wire.ota import OtaRequest
 from tests.http.house import TOKEN, House, open_house
 
 MAC = "aa:bb:cc:00:11:22"
@@ -105,3 +108,28 @@ def test_boards(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["boards", "forget", MAC, *state]) == 2
     assert "is not approved" in capsys.readouterr().err
     assert main(["boards", "approve", " ", *state]) == 2
+
+
+def test_approving_what_cannot_be_a_board(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = ("--set", f"server.state_dir={tmp_path.as_posix()!r}")
+    for slip in ("nonsense", "aa:bb:cc:00:11", "aabbcc001122", "aa:bb:cc:00:11:2g", "123456"):
+        assert main(["boards", "approve", slip, *state]) == 2
+        said = capsys.readouterr().err
+        assert said.startswith(f"duet: {slip}: no MAC")
+        assert said.count("\n") == 1
+    assert Approvals(tmp_path).all() == {}
+    # What has asked may be approved by whatever name it asked; a slip in a MAC is pointed out.
+    for name in ("web-console", MAC):
+        FactStore(tmp_path).saw(asked_by(name))
+    assert main(["boards", "approve", "web-konsole", *state]) == 2
+    assert "near: web-console" in capsys.readouterr().err
+    assert main(["boards", "approve", "web-console", *state]) == 0
+    assert "not asked" not in capsys.readouterr().out
+    assert main(["boards", "approve", "aa:bb:cc:00:11:23", *state]) == 0
+    assert f"near: {MAC}" in capsys.readouterr().out
+
+
+def asked_by(name: str) -> OtaRequest:
+    return OtaRequest(device_id=name, client_id="", chip="", firmware="", board="")
