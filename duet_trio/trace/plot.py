@@ -1,6 +1,8 @@
 """``duet trace plot``: what LLM, voice, sender and player did, on one time axis.
 
-One panel per run and board, five lanes each. Where the player ran dry the playback lane is
+One panel per run and board, five lanes each. Answers over HTTP have no player and come in any
+number at once: beside boards they are counted, not drawn; a run without boards shows them in one
+panel. Where the player ran dry the playback lane is
 vermilion *and* hatched *and* marked from above, so it can be told without colours and at
 any width. Colours are Okabe and Ito's, which colour-blind people can tell apart.
 
@@ -90,17 +92,20 @@ def _new_figure(panels: int) -> Figure:
 
 
 def _split_by_board(run: PlotRun) -> list[PlotRun]:
-    names = list(dict.fromkeys(_who(answer) for answer in run.answers))
-    if len(names) < 2:
+    boards = list(dict.fromkeys(one.board for one in run.answers if one.board is not None))
+    others = sum(one.board is None for one in run.answers)
+    if not boards:
         return [run]
+    title = run.title
+    if others:
+        title += f" (and {others} answer{'s' * (others > 1)} over HTTP, not drawn)"
     return [
-        PlotRun(f"{run.title}, {name}", [one for one in run.answers if _who(one) == name])
-        for name in names
+        PlotRun(
+            title if len(boards) == 1 else f"{title}, {name}",
+            [one for one in run.answers if one.board == name],
+        )
+        for name in boards
     ]
-
-
-def _who(answer: RawAnswer) -> str:
-    return answer.board or answer.client or "no board"
 
 
 def _draw_panel(ax: Axes, run: PlotRun, buffer_s: float) -> None:

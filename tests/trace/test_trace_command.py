@@ -116,6 +116,33 @@ def test_an_svg_shows_lanes_titles_aborts_and_hatching(tmp_path: Path) -> None:
     assert "<pattern" in text  # the hatch: told without colours
 
 
+def http_answers(count: int) -> bytes:
+    lines = [
+        f'{{"t":{90 + number},"event":"{event}","board":null,"client":"c{number}",'
+        f'"generation":{100 + number}}}\n'
+        for number in range(count)
+        for event in ("answer.start", "answer.end")
+    ]
+    return "".join(lines).encode()
+
+
+def test_only_boards_have_panels(tmp_path: Path) -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    trace, output = tmp_path / "t.jsonl", tmp_path / "out.svg"
+    trace.write_bytes(Path(TURNS).read_bytes() + http_answers(18))
+    with matplotlib.rc_context({"svg.fonttype": "none"}):
+        assert duet("plot", str(trace), "-o", str(output)) == 0
+    text = output.read_text()
+    assert "and 18 answers over HTTP, not drawn" in text
+    assert text.count(">playback<") == 1
+    trace.write_bytes(http_answers(18))
+    with matplotlib.rc_context({"svg.fonttype": "none"}):
+        assert duet("plot", str(trace), "-o", str(output)) == 0
+    text = output.read_text()
+    assert "not drawn" not in text
+    assert text.count(">playback<") == 1
+
+
 def test_an_answer_that_never_dried_has_no_marks(tmp_path: Path) -> None:
     matplotlib = pytest.importorskip("matplotlib")
     output = tmp_path / "out.svg"
