@@ -100,6 +100,7 @@ def run_summary(args: argparse.Namespace) -> int:
         summary.write_json(found, sys.stdout)
     elif args.csv:
         summary.write_csv(found, sys.stdout)
+        summary.write_remarks(found, sys.stderr)  # JSON has them as a field
     else:
         if args.answers:
             summary.write_answers(found, sys.stdout)
@@ -162,9 +163,13 @@ def run_replay(args: argparse.Namespace) -> int:
 
 
 def _answers(path: str, board: str | None, generation: int | None) -> Iterator[RawAnswer]:
+    """All answers of a file; what was wrong with it is said on stderr at its end."""
     gatherer = Gatherer(board)
-    for event in TraceFile(path):
+    file = TraceFile(path)
+    for event in file:
         yield from _only(gatherer.add(event), generation)
+    for remark in file.remarks():
+        sys.stderr.write(f"{path}: {remark}\n")
     yield from _only(gatherer.finish(), generation)
 
 

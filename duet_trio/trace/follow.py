@@ -10,15 +10,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO, TextIO
 
 from duet_trio.errors import UsageError
-from duet_trio.trace.reader import LONGEST_LINE, TraceFile, open_trace
+from duet_trio.trace.reader import LONGEST_LINE, TraceFile, open_trace, parse_line
 from duet_trio.trace.records import Event
 from duet_trio.trace.statistics import AnswerStatistics, Collector
 from duet_trio.trace.summary import figure
 
 POLL_S = 0.2
+#: What stands in the file already must hold an event within so many bytes.
+LOOK_AT = 64 * 1024
 _COMMON = ("t", "event", "board", "generation", "format")
 _WARM = {"abort", "fault", "underrun", "peer.error", "trace.dropped"}
 
@@ -33,11 +35,12 @@ def tail(
 
     A file that shrinks was started anew and is read from its start. ``wait`` is called when
     there is nothing more; it returns False to end (default: sleep `POLL_S`, go on).
-    Errors as `TraceFile`.
+    Errors as `TraceFile`, but a file may be empty still: its server has just begun.
     """
     file = TraceFile(path)
     wait = wait or _sleep
     with open_trace(file.path) as stream:
+        _check_beginning(file.path, stream)
         if not from_start:
             stream.seek(0, 2)
         rest = b""
@@ -86,6 +89,14 @@ def follow(
             out.flush()
     except KeyboardInterrupt:
         return
+
+
+def _check_beginning(path: Path, stream: BinaryIO) -> None:
+    """Raise `UsageError` if whole lines stand there and none is an event."""
+    lines = [line for line in stream.read(LOOK_AT).split(b"\n")[:-1] if line.strip()]
+    stream.seek(0)
+    if lines and all(parse_line(line) is None for line in lines):
+        raise UsageError(f"{path}: no trace (none of its lines is an event of a trace)")
 
 
 def describe(event: Event) -> str:

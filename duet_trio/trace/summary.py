@@ -71,13 +71,14 @@ class FileSummary(msgspec.Struct, kw_only=True):
     bad_lines: int
     truncated: bool
     unknown_events: list[str]
+    remarks: list[str]
     statistics: Statistics
 
 
 def summarise(
     path: str | Path, *, buffer_s: float = BUFFER_S, board: str | None = None
 ) -> FileSummary:
-    """Read one file in flat memory. Raises `UsageError` if it can't be read."""
+    """Read one file in flat memory. Raises `UsageError` if it can't be read or is no trace."""
     file = TraceFile(path)
     collector = Collector(buffer_s=buffer_s, board=board)
     for event in file:
@@ -88,6 +89,7 @@ def summarise(
         bad_lines=file.bad_lines,
         truncated=file.truncated,
         unknown_events=sorted(file.unknown),
+        remarks=file.remarks(),
         statistics=collector.finish(),
     )
 
@@ -119,6 +121,11 @@ def write_table(summaries: Sequence[FileSummary], out: TextIO) -> None:
         if len(row) > 1 or len(after) > 1
     ]  # no heading without rows
     _align(table, out)
+    write_remarks(summaries, out)
+
+
+def write_remarks(summaries: Sequence[FileSummary], out: TextIO) -> None:
+    """Write what `remarks` says of each file."""
     for one in summaries:
         for remark in remarks(one):
             out.write(f"{one.file}: {remark}\n")
@@ -154,13 +161,7 @@ def write_csv(summaries: Sequence[FileSummary], out: TextIO) -> None:
 
 def remarks(summary: FileSummary) -> list[str]:
     """Return what a reader of the figures must know about the file, a line each."""
-    found = []
-    if summary.truncated:
-        found.append("the last line is cut off (the writer was killed or is still writing)")
-    if summary.bad_lines:
-        found.append(f"{summary.bad_lines} lines are no trace events and were left out")
-    if summary.unknown_events:
-        found.append(f"events unknown to this version: {', '.join(summary.unknown_events[:8])}")
+    found = list(summary.remarks)
     if summary.statistics.dropped_events:
         found.append(f"the recorder lost {summary.statistics.dropped_events} events")
     if len(summary.statistics.runs) > 1:

@@ -44,11 +44,60 @@ def test_summary_in_its_three_forms(capsys: pytest.CaptureFixture[str]) -> None:
         duet("summary", TURNS, "--csv", "--json")
 
 
-def test_summary_of_an_empty_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "t.jsonl").touch()
-    assert duet("summary", str(tmp_path / "t.jsonl")) == 0
-    assert duet("summary", str(tmp_path / "t.jsonl"), "--csv") == 0
-    assert "answers" in capsys.readouterr().out
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "empty"),
+        (b"\n\n", "empty"),
+        (b'{"t":1,"event":"llm.fi', "only a cut-off line"),
+        (b"[server]\nport = 1\n", "no trace"),
+        (b'{"t":1,"event":"tea.ready"}\n', "no trace"),
+        (b"\x7fELF\0\0\xff" * 1000, "no trace"),
+        (b"x\n" * 20_000, "no trace"),
+    ],
+)
+@pytest.mark.parametrize(
+    "command", ["summary", "summary --json", "summary --csv", "replay", "plot"]
+)
+def test_what_is_no_trace_is_one_line(
+    command: str, content: bytes, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(content)
+    words = command.split() + ["-o", str(tmp_path / "out.svg")] * (command == "plot")
+    with pytest.raises(UsageError, match=problem) as caught:
+        duet(*words, str(path))
+    assert "\n" not in str(caught.value)
+    assert str(path) in str(caught.value)
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    "command", ["summary", "summary --json", "summary --csv", "replay", "plot"]
+)
+def test_a_torn_last_line_is_said_and_the_rest_counts(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(Path(TURNS).read_bytes() + b'{"t":90.0,"eve')
+    if command == "plot":
+        pytest.importorskip("matplotlib")
+    words = command.split() + ["-o", str(tmp_path / "out.svg")] * (command == "plot")
+    assert duet(*words, str(path)) == 0
+    said = capsys.readouterr()
+    assert "the last line is cut off" in said.out + said.err
+    if command in ("summary --csv", "replay"):
+        assert "cut off" not in said.out
+
+
+def test_follow_takes_an_empty_file_but_no_other_kind(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.touch()
+    new = b'{"t":1,"event":"llm.first"}\n'
+    assert [one["event"] for one in tail(path, wait=Writer(path, [new]))] == ["llm.first"]
+    path.write_bytes(b"[server]\nport = 1\n")
+    with pytest.raises(UsageError, match="no trace"):
+        list(tail(path, wait=Writer(path, [])))
 
 
 @pytest.mark.parametrize("command", ["summary", "follow", "replay"])

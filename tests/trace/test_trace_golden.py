@@ -472,7 +472,13 @@ def test_no_sequence_of_events_breaks_the_tools(events: list[dict[str, Any]]) ->
     found = evaluate_events(events)
     msgspec.json.encode(found)
     summary = FileSummary(
-        file="x", events=1, bad_lines=0, truncated=False, unknown_events=[], statistics=found
+        file="x",
+        events=1,
+        bad_lines=0,
+        truncated=False,
+        unknown_events=[],
+        remarks=[],
+        statistics=found,
     )
     write_table([summary], io.StringIO())
     write_csv([summary], io.StringIO())
