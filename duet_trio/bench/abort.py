@@ -152,6 +152,7 @@ def report(figures: dict[str, Any]) -> str:
             f"do-nothing echo    {line('echo_ms')} ms",
             f"hello              {line('hello_ms')} ms",
             f"packets after the stop: {figures['late_packets']}, extra stops:"
-            f" {figures['extra_stops']}, server's memory: {figures['server_rss_mb']} MB",
+            f" {figures['extra_stops']}",
+            f"memory of the server's main process: {figures['server_rss_mb']} MB",
         ]
     )

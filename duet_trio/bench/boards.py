@@ -170,6 +170,7 @@ def report(figures: dict[str, Any]) -> str:
             f"  first audio: median {first['median']:.2f}  p99 {first['p99']:.2f} s;"
             f" server {100 * run['server_cpu']:.0f} % of a core, workers"
             f" {100 * run['workers_cpu']:.0f} %, boards {100 * run['boards_cpu']:.0f} %,"
-            f" everybody else here {100 * run['others_cpu']:.0f} %; {run['server_rss_mb']:.0f} MB"
+            f" everybody else here {100 * run['others_cpu']:.0f} %;"
+            f" memory of the server's main process {run['server_rss_mb']:.0f} MB"
         )
     return "\n".join(lines)

@@ -291,7 +291,7 @@ def report(figures: dict[str, Any]) -> str:
         lines.append(
             f"{part:11} files {before['files']:.0f} -> {after['files']:.0f}"
             f"  workers {before['children']:.0f} -> {after['children']:.0f}"
-            f"  RSS {before['rss_mb']} -> {after['rss_mb']} MB"
+            f"  memory of the main process {before['rss_mb']} -> {after['rss_mb']} MB"
         )
     done = ", ".join(f"{count} x {name}" for name, count in sorted(figures["chaos"].items()))
     lines.append(f"chaos       {done}")

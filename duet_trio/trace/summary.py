@@ -111,9 +111,8 @@ def write_table(summaries: Sequence[FileSummary], out: TextIO) -> None:
     table.append(["  stalled answers", *(_stalled(one.statistics) for one in summaries)])
     table.append(["  server lateness p50/p99/max", *(_late(one.statistics) for one in summaries)])
     table.append(["  stale packets", *(str(one.statistics.stale) for one in summaries)])
-    table.append(
-        ["  peak memory", *(figure(one.statistics.peak_rss_mb, "MB") for one in summaries)]
-    )
+    memory = (figure(one.statistics.peak_rss_mb, "MB") for one in summaries)
+    table.append(["  peak memory, server without its workers", *memory])
     table.append(["  not done because", *(_causes(one.statistics) for one in summaries)])
     table = [
         row

@@ -35,6 +35,7 @@ def test_summary_in_its_three_forms(capsys: pytest.CaptureFixture[str]) -> None:
     assert duet("summary", TURNS, OVERLAP, "--answers", "--buffer-ms", "500") == 0
     text = capsys.readouterr().out
     assert "player of 500 ms" in text
+    assert "peak memory, server without its workers" in text  # each worker has its own
     assert duet("summary", TURNS, "--json") == 0
     (file,) = json.loads(capsys.readouterr().out)["files"]
     assert file["statistics"]["figures"]["first_audio_s"]["median"] == pytest.approx(0.8502)
