@@ -64,7 +64,7 @@ class AsrClient:
             board=request.board,
             priority=1 if request.speculative else 0,
         )
-        result = await self._service.call(job, lambda _item: None)
+        result = await self._service.call(job)
         assert isinstance(result, Transcript)
         return result
 
@@ -161,15 +161,17 @@ class ClientStream:
                 wanted = False
                 self._service.pause(job)
 
-        job = self._job(request, hold)
-        result = await self._service.call(job, take)
+        job = self._job(request, take, hold)
+        result = await self._service.call(job)
         assert isinstance(result, Written)
         self._in_step = True
         if isinstance(hold, Stay):
             hold.reevaluated_tokens += result.reevaluated_tokens
         return result
 
-    def _job(self, request: WriteRequest, hold: Hold | None) -> ClientJob:
+    def _job(
+        self, request: WriteRequest, on_text: Callable[[str], None], hold: Hold | None
+    ) -> ClientJob:
         def build(number: int, life: int) -> WriteJob:
             known = self._in_step and life == self._life
             self._life = life
@@ -187,6 +189,7 @@ class ClientStream:
             build,
             expects=Written,
             item=str,
+            on_item=on_text,
             deadline=self._deadline(),
             budget=(request.max_tokens + SPARE_TOKENS) * BYTES_PER_TOKEN,
             hold=hold,
@@ -241,6 +244,7 @@ class TtsClient:
             build,
             expects=Spoken,
             item=bytes,
+            on_item=on_block,
             deadline=Deadline(
                 section.first_s,
                 stall_s=section.stall_s,
@@ -251,6 +255,6 @@ class TtsClient:
             inject=request.inject,
             generation=request.generation,
         )
-        result = await self._service.call(job, on_block)
+        result = await self._service.call(job)
         assert isinstance(result, Spoken)
         return result

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import trio
@@ -131,11 +130,11 @@ class EngineService:
 
     # --- calls
 
-    async def call(self, job: ClientJob, on_item: Callable[[Any], None]) -> Result:
-        """Have a job done; ``on_item`` gets its outputs, in this task.
+    async def call(self, job: ClientJob) -> Result:
+        """Have a job done.
 
-        A checkpoint. Raises `EngineError`. A cancel leaves at once; a job that runs is asked to
-        stop and disowned.
+        A checkpoint. Raises `EngineError`, and what the job's ``on_item`` raises. A cancel leaves
+        at once; a job that runs is asked to stop and disowned, and nothing of it comes any more.
         """
         if self.failure is not None:
             await trio.lowlevel.checkpoint()
@@ -144,12 +143,9 @@ class EngineService:
         self._start_jobs()
         try:
             await self._until_started(job)
-            while True:
-                for item in job.items():
-                    on_item(item)
-                if job.settled:
-                    return job.result()
+            while not job.settled:
                 await job.news()
+            return job.result()
         finally:
             self._leave(job)
 
@@ -178,7 +174,7 @@ class EngineService:
         if job in self._queue:
             self._queue.remove(job)
             job.release()
-        elif job.state == "running" and not job.settled and self._link is not None:
+        elif job.state == "running" and self._link is not None and (job.broken or not job.settled):
             self._link.disown(job)
 
     def _start_jobs(self) -> None:

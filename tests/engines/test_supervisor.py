@@ -442,16 +442,46 @@ async def test_a_callback_that_raises_hurts_only_its_caller(
 ) -> None:
     service, carrier = await scripted("tts")
     hold = CountingHold()
+    calls = []
 
-    def bad(_pcm: bytes) -> None:
+    def bad(pcm: bytes) -> None:
+        calls.append(pcm)
         raise KeyError("mine")
 
     with pytest.raises(KeyError):
         await voice(service).speak(piece(), bad, hold)
     await trio.testing.wait_all_tasks_blocked()
+    assert len(calls) == 1
     assert not hold.attached
     assert await voice(service).speak(piece(), drop) == Spoken(3.0)
     assert carrier.starts == 1
+
+
+async def test_a_callback_that_raises_cancels_its_job(
+    autojump_clock: MockClock, serve: Serve, played: Any, nursery: trio.Nursery
+) -> None:
+    service = await serve("tts", played)
+    peer = await played.peer(Ready())
+    calls: list[bytes] = []
+
+    def bad(pcm: bytes) -> None:
+        calls.append(pcm)
+        raise KeyError("mine")
+
+    async def speak() -> None:
+        with pytest.raises(KeyError):
+            await voice(service).speak(piece(), bad)
+
+    nursery.start_soon(speak)
+    assert isinstance(await peer.next(), SpeakJob)
+    for _ in range(3):  # in one chunk: all are read before the caller can leave
+        await peer.send(Block(1, bytes(960)))
+    assert await peer.next() == Cancel(1)
+    assert len(calls) == 1
+    assert service.statistics()["disowned"] == 1
+    await peer.send(Cancelled(1))
+    await trio.testing.wait_all_tasks_blocked()
+    assert service.state == "ready"
 
 
 async def test_shutdown_in_mid_job_ends_everything(autojump_clock: MockClock, log: Any) -> None:
