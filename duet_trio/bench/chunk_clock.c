@@ -2,7 +2,8 @@
  *
  * `duet bench tts` compiles this and names it in tts.library, so that the product's own code is
  * measured as it is: the clock is read before our shim sees the block. Built with -DLIBRARY="…"
- * (the real one) and -DLOG="…" (one int64 of CLOCK_MONOTONIC nanoseconds is appended per block).
+ * (the real one) and -DLOG="…": a file of int64, one of CLOCK_MONOTONIC nanoseconds per block, the
+ * rest 0. It is mapped: a write() here would be counted as ours (0.02 ms).
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -10,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -50,7 +52,24 @@ typedef struct {
     void *user;
 } listener;
 
-static int log_file = -1;
+#define BLOCKS 65536
+
+static int64_t *blocks; /* NULL: not open */
+static int count;
+
+static bool open_log(void) {
+    const size_t size = BLOCKS * sizeof *blocks;
+    int file = open(LOG, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    void *mapped = MAP_FAILED;
+    if (file >= 0 && !ftruncate(file, (off_t)size))
+        mapped = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (file >= 0) close(file);
+    if (mapped == MAP_FAILED) return false;
+    blocks = mapped;
+    while (count < BLOCKS && blocks[count]) count++; /* a worker before this one wrote those */
+    for (int i = count; i < BLOCKS; i += 512) blocks[i] = 0; /* no page fault later */
+    return true;
+}
 
 static void *real(const char *name) {
     static void *library;
@@ -63,10 +82,9 @@ static void *real(const char *name) {
 static bool on_chunk(const float *pcm, int samples, void *user) {
     const listener *to = user;
     struct timespec now;
-    int64_t ns;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-    if (write(log_file, &ns, sizeof ns) != (ssize_t)sizeof ns) return false;
+    if (count == BLOCKS) return false;
+    blocks[count++] = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
     return to->on_chunk(pcm, samples, to->user);
 }
 
@@ -85,8 +103,7 @@ int qt_num_codebooks(const void *c) { return REAL("qt_num_codebooks", int (*)(co
 int qt_synthesize(void *context, const tts_params *given, void *out) {
     tts_params params = *given;
     listener to = {given->on_chunk, given->on_chunk_user};
-    if (log_file < 0) log_file = open(LOG, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (log_file >= 0 && params.on_chunk) {
+    if (params.on_chunk && (blocks || open_log())) {
         params.on_chunk = on_chunk;
         params.on_chunk_user = &to;
     }

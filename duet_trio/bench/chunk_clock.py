@@ -26,7 +26,7 @@ class ChunkClock:
     def blocks_s(self) -> list[float]:
         """Times of all blocks so far, on the clock of ``time.monotonic``."""
         data = self.log.read_bytes() if self.log.exists() else b""
-        return [ns / 1e9 for (ns,) in struct.iter_unpack("=q", data[: len(data) // 8 * 8])]
+        return [ns / 1e9 for (ns,) in struct.iter_unpack("=q", data[: len(data) // 8 * 8]) if ns]
 
 
 def build_clock(libqwen: Path, folder: Path) -> ChunkClock:

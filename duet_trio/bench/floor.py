@@ -10,35 +10,38 @@ import trio
 
 from duet_trio.bench.processes import BenchError
 
-_BLOCK_BYTES = 7680  # of PCM: two frames
-_EVERY_S = 0.03
-#: Works for a while like an engine (its caches are cold then), notes the time, writes a block.
-_WRITER = f"""
+#: Works for a while like an engine, through memory that no cache holds and on one core, so that
+#: the rest of the machine falls asleep; then notes the time and writes a block.
+_WRITER = """
 import os, sys, time
 import numpy as np
-work = np.ones((256, 256), np.float32)
-for _ in range(int(sys.argv[1])):
-    end = time.monotonic() + {_EVERY_S}
+count, every_s, size = int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
+work = np.ones(8 << 20, np.float32)
+for _ in range(count):
+    end = time.monotonic() + every_s
     while time.monotonic() < end:
-        work @ work
-    os.write(1, time.monotonic_ns().to_bytes(8, "little") + bytes({_BLOCK_BYTES}))
+        np.negative(work, out=work)
+    os.write(1, time.monotonic_ns().to_bytes(8, "little") + bytes(size - 8))
 """
 
 
-async def pipe_ms(count: int) -> list[float]:
-    """Milliseconds that blocks take through a bare pipe into a trio task."""
-    process = await trio.lowlevel.open_process(
-        [sys.executable, "-c", _WRITER, str(count)], stdout=subprocess.PIPE
-    )
+async def pipe_ms(count: int, every_s: float, block_bytes: int) -> list[float]:
+    """Milliseconds that blocks take through a bare pipe into a trio task.
+
+    ``block_bytes`` must fit a pipe (64 KiB), ``every_s`` be the engine's rhythm: to wake a core
+    that has slept for long takes most of it.
+    """
+    words = [sys.executable, "-c", _WRITER, str(count), str(every_s), str(block_bytes)]
+    process = await trio.lowlevel.open_process(words, stdout=subprocess.PIPE)
     assert process.stdout is not None
     found: list[float] = []
     data = b""
     while chunk := await process.stdout.receive_some(65536):
         now_ns = time.monotonic_ns()
         data += chunk
-        while len(data) >= 8 + _BLOCK_BYTES:
+        while len(data) >= block_bytes:
             found.append((now_ns - int.from_bytes(data[:8], "little")) / 1e6)
-            data = data[8 + _BLOCK_BYTES :]
+            data = data[block_bytes:]
     await process.wait()
     if len(found) != count:
         raise BenchError("the writer of the bare pipe died")

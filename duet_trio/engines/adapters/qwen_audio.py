@@ -28,6 +28,12 @@ SILENCE_ENDS = SPEECH_RATE_HZ * 3 // 2  # so much quiet after speech ends the pi
 SILENCE_FAILS = SPEECH_RATE_HZ * 3  # so much before any: nothing will come
 
 
+def all_loud(block: Floats) -> bool:
+    """Is it made of whole windows, all of them above the quiet level?"""
+    whole, rest = divmod(block.size, WINDOW)
+    return not rest and count_loud(block, WINDOW, QUIET_ENERGY) == whole
+
+
 class PieceShaper:
     """One piece's audio. Give it blocks; ``emit`` gets s16le bytes."""
 
@@ -51,17 +57,15 @@ class PieceShaper:
 
     def take(self, block: Floats) -> bool:
         """Let a block through; returns whether to go on (see `ended`). Keeps nothing of it."""
+        if self.heard and not self._quiet_samples and not self._part.size and all_loud(block):
+            self._send(block)  # the middle of a word, as most blocks are
+            return True
         audio = np.concatenate([self._part, block]) if self._part.size else block
         whole = audio.size // WINDOW * WINDOW
         self._part = audio[whole:].copy()
         audio = audio[:whole]
-        loud = count_loud(audio, WINDOW, QUIET_ENERGY) * WINDOW
-        if loud == whole and self.heard and not self._quiet:
-            self._send(audio)  # the middle of a word
-        elif loud == 0:
-            self._hold(audio)
-        else:
-            self._send(np.concatenate(self._sorted(audio)))
+        if ready := self._sorted(audio):
+            self._send(np.concatenate(ready))
         return not self.ended
 
     def finish(self) -> None:
@@ -86,6 +90,9 @@ class PieceShaper:
         loud = np.flatnonzero(loud_windows(audio, WINDOW, QUIET_ENERGY))
         out: list[Floats] = []
         at = 0
+        if not loud.size:
+            self._hold(audio)
+            return out
         for run in np.split(loud, np.flatnonzero(np.diff(loud) > SILENCE_ENDS // WINDOW) + 1):
             first, after = int(run[0]) * WINDOW, (int(run[-1]) + 1) * WINDOW
             self._hold(audio[at:first])

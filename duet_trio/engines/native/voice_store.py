@@ -6,9 +6,12 @@
     FOLDER/NAME/reference.wav    the checked reference, 24 kHz mono s16
     FOLDER/.made/KEY.npz         what an engine made of it, KEY = audio, transcript and model
     FOLDER/.made/KEY.voice       the same for engines with voice files of their own
+    FOLDER/.draft-XXXX/          a voice that is being made; killed in the middle, it stays one
+    FOLDER/.lock                 held while a voice changes its place
 
 An embedding belongs to one model file, so a voice is made anew for another model from its
-reference, and the same reference under two names is made once.
+reference, and the same reference under two names is made once. What lies in ``.made`` can always
+be made again: a file there that is damaged counts as not there.
 """
 
 from __future__ import annotations
@@ -18,8 +21,13 @@ import os
 import re
 import shutil
 import tempfile
+import time
 import wave
 import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,11 +37,15 @@ import numpy as np
 from duet_trio.engines.contracts import SPEECH_RATE_HZ
 from duet_trio.engines.native.types import Can, Floats, Voice
 from duet_trio.errors import MissingFileError, UsageError
+from duet_trio.filelock import holding
 
 if TYPE_CHECKING:
     from duet_trio.engines.native.voice import NativeVoice
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
+_DRAFT = ".draft-"
+#: No voice takes that long to make: what is older was left by a process that was killed.
+_DRAFT_S = 3600.0
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,34 +68,36 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         return hashlib.sha256(f"{self.sha256}\n{self.transcript}".encode()).hexdigest()[:16]
 
 
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A voice that nobody can choose yet."""
+
+    record: Record
+    folder: Path
+
+
 class VoiceStore:
-    """The voices in one folder (made at the first `add`)."""
+    """The voices in one folder (made at the first `draft`)."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def names(self) -> list[str]:
-        """All voices, sorted."""
-        return sorted(path.parent.name for path in self.folder.glob("*/voice.json"))
+        """All voices, sorted; damaged ones too."""
+        found = (path.parent.name for path in self.folder.glob("*/voice.json"))
+        return sorted(name for name in found if NAME.fullmatch(name))
 
     def read(self, name: str) -> Record:
         """That voice. Raises `MissingFileError` with the names there are."""
-        path = self._folder_of(name) / "voice.json"
-        try:
-            return msgspec.json.decode(path.read_bytes(), type=Record)
-        except FileNotFoundError:
-            known = ", ".join(self.names()) or "none"
-            raise MissingFileError(
-                f"voice '{name}': not in {self.folder} (there: {known}); "
-                "make it with: duet voice add NAME ref.wav"
-            ) from None
-        except msgspec.DecodeError as error:
-            raise MissingFileError(
-                f"{path}: damaged ({error}); add the voice '{name}' again"
-            ) from None
+        return self._read(self._folder_of(name), name)
 
-    def add(self, name: str, pcm: Floats, *, transcript: str = "", source: str = "") -> Record:
-        """Keep a checked reference (24 kHz mono) under ``name``, replacing what was there."""
+    def read_draft(self, folder: Path) -> Draft:
+        """The draft in ``folder``. Raises `MissingFileError`."""
+        return Draft(self._read(folder, ""), folder)
+
+    def draft(self, name: str, pcm: Floats, *, transcript: str = "", source: str = "") -> Draft:
+        """Keep a checked reference (24 kHz mono) aside, until `publish` or `discard`."""
+        self._folder_of(name)
         samples = np.rint(np.clip(pcm, -1, 1) * 32767).astype("<i2")
         record = Record(
             name=name,
@@ -92,90 +106,197 @@ class VoiceStore:
             transcript=transcript,
             source=source,
         )
-        folder = self._folder_of(name)
-        folder.mkdir(parents=True, exist_ok=True)
-        with wave.open(str(folder / "reference.wav"), "wb") as file:
-            file.setnchannels(1)
-            file.setsampwidth(2)
-            file.setframerate(SPEECH_RATE_HZ)
-            file.writeframes(samples.tobytes())
-        _replace(folder / "voice.json", msgspec.json.format(msgspec.json.encode(record)))
-        return record
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._sweep()
+        draft = Draft(record, Path(tempfile.mkdtemp(dir=self.folder, prefix=_DRAFT)))
+        try:
+            draft.folder.chmod(0o755)
+            with wave.open(str(draft.folder / "reference.wav"), "wb") as file:
+                file.setnchannels(1)
+                file.setsampwidth(2)
+                file.setframerate(SPEECH_RATE_HZ)
+                file.writeframes(samples.tobytes())
+            encoded = msgspec.json.format(msgspec.json.encode(record))
+            (draft.folder / "voice.json").write_bytes(encoded)
+        except OSError:
+            self.discard(draft)
+            raise
+        return draft
+
+    def publish(self, draft: Draft) -> Record:
+        """Give the draft its name; a voice that had it before is forgotten."""
+        target = self._folder_of(draft.record.name)
+        with self._locked():
+            before = draft.folder.with_name(f"{draft.folder.name}-before")
+            if target.exists():
+                target.rename(before)
+            draft.folder.rename(target)
+            shutil.rmtree(before, ignore_errors=True)
+            self._prune()
+        return draft.record
+
+    def discard(self, draft: Draft) -> None:
+        """Forget a draft and what an engine made of it."""
+        shutil.rmtree(draft.folder, ignore_errors=True)
+        with self._locked():
+            self._prune()
+
+    def add(self, name: str, pcm: Floats, *, transcript: str = "", source: str = "") -> Record:
+        """`draft` and `publish` in one."""
+        return self.publish(self.draft(name, pcm, transcript=transcript, source=source))
 
     def remove(self, name: str) -> None:
-        """Forget that voice and what engines made of it (unless another one shares it)."""
-        record = self.read(name)
-        shutil.rmtree(self._folder_of(name))
-        if all(self.read(other).key != record.key for other in self.names()):
-            for path in self._made.glob(f"{record.key}-*"):
-                path.unlink()
+        """Forget that voice and what engines made of it (unless another one shares it).
+
+        A damaged one goes as well. Raises `MissingFileError` if there is none of that name.
+        """
+        folder = self._folder_of(name)
+        if not folder.exists():
+            self.read(name)  # says which there are
+        with self._locked():
+            shutil.rmtree(folder)
+            self._prune()
 
     def made_for(self, record: Record) -> list[str]:
         """Identities of the models it has been made for."""
-        return sorted(path.stem.split("-", 1)[1] for path in self._made.glob(f"{record.key}-*"))
+        found = {path.stem.split("-", 1)[1] for path in self._made.glob(f"{record.key}-*")}
+        return sorted(each for each in found if self.load(record, each) is not None)
 
     def load(self, record: Record, identity: str) -> Voice | None:
-        """What an engine with that model made of it before; None: nothing yet.
-
-        Raises `MissingFileError` when the file is damaged.
-        """
+        """What an engine with that model made of it before; None: nothing (whole) yet."""
         own = self._made / f"{record.key}-{identity}.voice"
-        if own.exists():
+        if own.exists() and own.stat().st_size:
             return Voice(transcript=record.transcript, file=str(own))
-        path = own.with_suffix(".npz")
-        if not path.exists():
-            return None
-        try:
-            with np.load(path, allow_pickle=False) as data:
-                codes = data["codes"].astype(np.int32) if "codes" in data else None
-                embedding = data["embedding"].astype(np.float32)
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise MissingFileError(
-                f"{path}: damaged ({error}); remove it, then: duet voice add {record.name} …"
-            ) from None
-        return Voice(embedding, codes, record.transcript if codes is not None else "")
+        return _read_arrays(own.with_suffix(".npz"), record.transcript)
 
-    def make(self, record: Record, identity: str, native: NativeVoice) -> Voice:
+    def make(
+        self, record: Record, identity: str, native: NativeVoice, folder: Path | None = None
+    ) -> Voice:
         """Let an open engine make it (seconds on a CPU), and keep the result.
 
-        Raises `EngineFailedError` when the engine cannot.
+        ``folder``: that of a draft. Raises `EngineFailedError` when the engine cannot,
+        `MissingFileError` when the reference is not there any more or nothing can be kept.
         """
-        wav = self._folder_of(record.name) / "reference.wav"
-        with wave.open(str(wav), "rb") as file:
-            samples = np.frombuffer(file.readframes(file.getnframes()), "<i2")
-        self._made.mkdir(parents=True, exist_ok=True)
+        wav = (folder or self._folder_of(record.name)) / "reference.wav"
+        pcm = _read_reference(wav, record)
         target = self._made / f"{record.key}-{identity}.npz"
         in_file = Can.VOICE_IN_FILE in native.info.can
-        voice = native.make_voice(
-            (samples / 32768).astype(np.float32),
-            transcript=record.transcript,
-            wav_path=str(wav),
-            out_path=str(target.with_suffix(".voice")) if in_file else "",
-        )
-        if not in_file:
-            handle, temporary = tempfile.mkstemp(dir=self._made, suffix=".npz")
-            os.close(handle)
-            if voice.codes is None:
-                np.savez(temporary, embedding=np.asarray(voice.embedding))
-            else:
-                np.savez(temporary, embedding=np.asarray(voice.embedding), codes=voice.codes)
-            os.replace(temporary, target)
-        return voice
+        if in_file:
+            target = target.with_suffix(".voice")
+        try:
+            self._made.mkdir(parents=True, exist_ok=True)
+            with _written_whole(target) as temporary:
+                voice = native.make_voice(
+                    pcm,
+                    transcript=record.transcript,
+                    wav_path=str(wav),
+                    out_path=str(temporary) if in_file else "",
+                )
+                if not in_file and voice.codes is None:
+                    np.savez(temporary, embedding=np.asarray(voice.embedding))
+                elif not in_file:
+                    np.savez(temporary, embedding=np.asarray(voice.embedding), codes=voice.codes)
+        except OSError as error:
+            raise MissingFileError(
+                f"{self._made}: cannot be written to ({error.strerror}); choose another folder "
+                "with tts.voices"
+            ) from None
+        return Voice(transcript=record.transcript, file=str(target)) if in_file else voice
 
     @property
     def _made(self) -> Path:
         return self.folder / ".made"
 
+    def _locked(self) -> AbstractContextManager[None]:
+        return holding(self.folder / ".lock", wait=True)
+
+    def _prune(self) -> None:
+        """Drop what was made of references that are gone; with a damaged voice nobody knows."""
+        try:
+            folders = [path.parent for path in self.folder.glob("*/voice.json")]
+            keys = {self._read(folder, folder.name).key for folder in folders}
+        except MissingFileError:
+            return
+        for path in self._made.glob("*-*"):
+            if path.name.split("-", 1)[0] not in keys and not path.name.startswith("."):
+                path.unlink(missing_ok=True)
+
+    def _sweep(self) -> None:
+        """Drop what killed processes left."""
+        for path in (*self.folder.glob(f"{_DRAFT}*"), *self._made.glob(".new-*")):
+            try:
+                old = time.time() - path.stat().st_mtime > _DRAFT_S
+            except FileNotFoundError:  # its process removed it meanwhile
+                continue
+            if old and path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            elif old:
+                path.unlink(missing_ok=True)
+
+    def _read(self, folder: Path, name: str) -> Record:
+        path = folder / "voice.json"
+        try:
+            record = msgspec.json.decode(path.read_bytes(), type=Record)
+        except (FileNotFoundError, NotADirectoryError):
+            known = ", ".join(self.names()) or "none"
+            raise MissingFileError(
+                f"voice '{name}': not in {self.folder} (there: {known}); "
+                "make it with: duet voice add NAME ref.wav"
+            ) from None
+        except msgspec.DecodeError as error:
+            raise MissingFileError(f"{path}: damaged ({error}); add that voice again") from None
+        # The folder's name counts: people copy and rename folders.
+        return msgspec.structs.replace(record, name=name) if name else record
+
     def _folder_of(self, name: str) -> Path:
         if not NAME.fullmatch(name):
+            shown = ascii(name if len(name) <= 40 else f"{name[:40]}…")
             raise UsageError(
-                f"voice name '{name}': 1 to 32 of a-z, 0-9, - and _, the first no - or _"
+                f"voice name {shown}: 1 to 32 of a-z, 0-9, - and _, the first no - or _"
             )
         return self.folder / name
 
 
-def _replace(path: Path, data: bytes) -> None:
-    """Write in one step: a reader sees the old file or the new one."""
-    temporary = path.with_name(path.name + ".new")
-    temporary.write_bytes(data)
-    os.replace(temporary, path)
+def _read_reference(path: Path, record: Record) -> Floats:
+    """Its samples, if they are those that the record speaks of. Raises `MissingFileError`."""
+    again = f"add the voice '{record.name}' again"
+    try:
+        with wave.open(str(path), "rb") as file:
+            data = file.readframes(file.getnframes())
+    except (OSError, EOFError, wave.Error) as error:
+        why = getattr(error, "strerror", None) or str(error) or "it ends too early"
+        raise MissingFileError(f"{path}: cannot be read ({why}); {again}") from None
+    if hashlib.sha256(data).hexdigest() != record.sha256:
+        raise MissingFileError(f"{path}: not the recording that this voice was made of; {again}")
+    return (np.frombuffer(data, "<i2") / 32768).astype(np.float32)
+
+
+def _read_arrays(path: Path, transcript: str) -> Voice | None:
+    """What `VoiceStore.make` kept; None if it is not there or not whole."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
+            codes = data["codes"].astype(np.int32) if "codes" in data else None
+            embedding = data["embedding"].astype(np.float32)
+    except (
+        OSError, ValueError, TypeError, KeyError, EOFError, NotImplementedError, zlib.error,
+        zipfile.BadZipFile,
+    ):  # fmt: skip
+        return None
+    whole = embedding.ndim == 1 and embedding.size and np.isfinite(embedding).all()
+    if not whole or (codes is not None and codes.ndim != 2):
+        return None
+    return Voice(embedding, codes, transcript if codes is not None else "")
+
+
+@contextmanager
+def _written_whole(path: Path) -> Iterator[Path]:
+    """A name to write to, which becomes ``path`` if the block does not fail."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-", suffix=path.suffix)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        temporary.chmod(0o644)  # `mkstemp` makes it its owner's alone
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
