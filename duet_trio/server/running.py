@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import logging
+import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,6 +20,8 @@ from duet_trio.events import NullRecorder, Recorder
 from duet_trio.server.app import Addresses, Server
 from duet_trio.server.sockets import local_address
 from duet_trio.trace.recorder import FileRecorder
+
+log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -43,10 +48,10 @@ async def serve(config: Config) -> int:
         async with trio.open_nursery() as nursery:
             addresses: Addresses = await nursery.start(server.run)
             say_where(addresses)
-            print("loading engines …", flush=True)
+            tell("loading engines …")
             if await until_ready(server):
                 spare_what_stays()
-                print("ready", flush=True)
+                tell("ready")
         return over(server)
 
 
@@ -89,5 +94,19 @@ async def cancel_when(event: trio.Event, scope: trio.CancelScope) -> None:
 def say_where(addresses: Addresses) -> None:
     """Tell a person where boards are to be pointed."""
     host = local_address() if addresses.host in ("0.0.0.0", "::", "") else addresses.host
-    print(f"boards:  ws://{host}:{addresses.websocket_port}/xiaozhi/v1/")
-    print(f"OTA URL: http://{host}:{addresses.http_port}/xiaozhi/ota/  (enter this on the board)")
+    tell(f"boards:  ws://{host}:{addresses.websocket_port}/xiaozhi/v1/")
+    tell(f"OTA URL: http://{host}:{addresses.http_port}/xiaozhi/ota/  (enter this on the board)")
+
+
+def tell(line: str) -> None:
+    """Print a line; when nobody can have it any more, say so on stderr, once, and go on.
+
+    ``duet serve | head -1``, a terminal that was closed, a full disk under a log: boards talk to
+    the server, not to its standard output, so none of these is a reason to end.
+    """
+    try:
+        print(line, flush=True)
+    except OSError as error:
+        log.warning("standard output is lost (%s); the server goes on", error.strerror)
+        # What is left in the buffer is flushed once more at exit, and would fail once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -105,6 +105,41 @@ HELLO = {"type": "hello", "version": 1, "transport": "websocket"}
 QUESTION = {"type": "listen", "state": "detect", "text": "go on"}
 
 
+@pytest.mark.parametrize("lost", ["pipe", "/dev/full"])
+def test_a_server_outlives_its_standard_output(tmp_path: Path, lost: str) -> None:
+    if lost == "pipe":
+        read_end, output = os.pipe()
+        os.close(read_end)  # `duet serve | head -1`, once head has gone
+    elif Path(lost).exists():
+        output = os.open(lost, os.O_WRONLY)
+    else:
+        pytest.skip(f"needs {lost}")
+    trace = tmp_path / "trace.jsonl"
+    process = subprocess.Popen(
+        [*SERVE, *sets(tmp_path, f"trace.path='{trace}'")],
+        stdout=output,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    os.close(output)
+    try:
+        deadline = time.monotonic() + LIMIT_S
+        while not (trace.exists() and trace.read_text().count('"state":"ready"') >= 3):
+            assert process.poll() is None, "it ended with its standard output"
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        process.terminate()
+        said = process.communicate(timeout=LIMIT_S)[1]
+        assert process.returncode == 0
+        assert said.count("standard output is lost") == 1
+        assert "Traceback" not in said
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "whole_group", "code"),
