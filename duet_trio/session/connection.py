@@ -169,6 +169,7 @@ class BoardSession:
             self._services.config,
             board=self.board,
             endpoint_ms=self._endpoint_ms,
+            told=self._services.told_of_barge_in,
             is_answering=lambda: self.conversation.is_answering,
             on_interruption=partial(self.conversation.abort, "barge_in"),
         )

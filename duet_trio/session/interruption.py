@@ -2,7 +2,7 @@
 
 It takes ``voice.barge_in_ms`` of speech (a cough is shorter), of which most is not explained by
 what the loudspeaker plays. Only boards in realtime mode send their microphone while they speak;
-on others `voice.barge_in` has no effect, and the log says so once.
+on others `voice.barge_in` has no effect, and the log says so once per board and server run.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from duet_trio.config import Config
 from duet_trio.engines.contracts import LISTEN_RATE_HZ
 from duet_trio.errors import PeerError
 from duet_trio.opus import Decoder
+from duet_trio.session.once import Once
 from duet_trio.speech.echo_reference import ECHO_SHARE, JUDGED_MS, EchoReference
 from duet_trio.speech.endpoint import CHUNK_MS, Endpointer
 from duet_trio.wire.messages import ListenMode
@@ -42,6 +43,7 @@ class Interruption:
         *,
         board: str,
         endpoint_ms: int,
+        told: Once,
         is_answering: Callable[[], bool],
         on_interruption: Callable[[], None],
     ) -> None:
@@ -55,7 +57,7 @@ class Interruption:
         self._heard: deque[bytes] = deque(maxlen=round(JUDGED_MS / CHUNK_MS))
         self._since_judged = 0
         self._realtime = False
-        self._told = False
+        self._told = told
         self._own: EchoReference | None = None
         self._decoder: Decoder | None = None
 
@@ -67,8 +69,7 @@ class Interruption:
     def mode_is(self, mode: ListenMode) -> None:
         """The board has said how it listens."""
         self._realtime = mode == "realtime"
-        if self._wanted and not self._realtime and not self._told:
-            self._told = True
+        if self._wanted and not self._realtime and self._told.is_first(self._board):
             log.warning(
                 "board %s listens in %s mode and sends no sound while it speaks:"
                 " voice.barge_in has no effect on it",

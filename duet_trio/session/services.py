@@ -11,6 +11,7 @@ from duet_trio.engines.admission import Admission
 from duet_trio.engines.contracts import Asr, Llm, Tts, TurnGate
 from duet_trio.events import Recorder
 from duet_trio.session.loop_turns import LoopTurns
+from duet_trio.session.once import Once
 from duet_trio.session.speech_line import PacketEncoder
 from duet_trio.speech.budget import Estimates
 
@@ -54,3 +55,4 @@ class Services:
     make_encoder: Callable[[], PacketEncoder]
     encode_turns: LoopTurns = field(default_factory=LoopTurns)
     ear_turns: LoopTurns = field(default_factory=lambda: LoopTurns(EARS_AT_ONCE))
+    told_of_barge_in: Once = field(default_factory=Once)
