@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from typing import Any
 
 import trio
@@ -13,6 +12,7 @@ from duet_trio.engines.client_job import ClientJob, Result
 from duet_trio.engines.contracts import EngineKind, EngineState, EngineStatus
 from duet_trio.engines.link import WorkerLink
 from duet_trio.engines.pipe import CloseStream, LoadFailed, Ready
+from duet_trio.engines.restart import RestartPolicy
 from duet_trio.engines.words import crashed, unavailable
 from duet_trio.errors import (
     ConfigError,
@@ -24,11 +24,6 @@ from duet_trio.errors import (
 )
 from duet_trio.events import NullRecorder, Recorder
 
-#: A worker that has served for this long starts its next failures from zero.
-GOOD_LIFE_S = 60.0
-LONGEST_BACKOFF_S = 30.0
-#: As many failures in a row count at most for a worker that had been given work: half a second.
-SHORTLY = 2
 #: How long a call waits for an engine that is loading or restarting.
 READY_WAIT_S = 30.0
 #: A process whose pipe has ended is given this long to end by itself, so that the reason is its
@@ -40,13 +35,6 @@ _USAGE_ERRORS: dict[str, type[UsageError]] = {
     "library": MissingLibraryError,
     "config": ConfigError,
 }
-
-
-def backoff_s(failures: int) -> float:
-    """Seconds before the start after that many failures in a row: 0, 0.5, 1, 2 … 30."""
-    if failures <= 1:
-        return 0.0
-    return float(min(LONGEST_BACKOFF_S, 0.5 * 2 ** min(failures - 2, 10)))
 
 
 class EngineService:
@@ -82,8 +70,7 @@ class EngineService:
         self._restarts = 0
         self._detail = ""
         self._said = Ready()
-        self._good_since = math.inf
-        self._has_worked = False  # in this life
+        self._policy = RestartPolicy()
         self.failure: UsageError | None = None
 
     # --- what everybody may ask
@@ -183,44 +170,31 @@ class EngineService:
             job = min(self._queue, key=lambda queued: queued.priority)  # the first of the least
             self._queue.remove(job)
             link.begin(job)
-            self._has_worked = True
+            self._policy.given_work()
         self._show()
 
     # --- the life of the worker
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Supervise until cancelled; ``started`` when the first worker has its turn to load."""
-        failures = 0
         self._show()
         try:
             while self.failure is None:
-                await trio.sleep(backoff_s(failures))
+                await trio.sleep(self._policy.wait_s)
                 await self._load_turn.acquire()
                 self._loading = True
                 task_status.started()
                 task_status = trio.TASK_STATUS_IGNORED
-                self._good_since = math.inf
-                self._has_worked = False
+                self._policy.begin()
                 try:
                     await self._live()
                 finally:
                     self._loaded()
-                failures = self._failures_after(failures)
+                self._policy.end(trio.current_time())
                 self._restarts += self.failure is None
             await trio.sleep_forever()
         finally:
             self._fail_queue(unavailable(self.kind, "shut down"))
-
-    def _failures_after(self, failures: int) -> int:
-        """The failures in a row that count after a life that has just ended.
-
-        The long waits are for engines that cannot be loaded, or fall over by themselves. One that
-        was given work and hung in it loads again; people wait for it, and it is their questions
-        that set the pace.
-        """
-        if trio.current_time() - self._good_since >= GOOD_LIFE_S:
-            return 1
-        return min(failures + 1, SHORTLY) if self._has_worked else failures + 1
 
     def _loaded(self) -> None:
         """Pass the load turn on (once)."""
@@ -293,7 +267,7 @@ class EngineService:
 
     def _on_ready(self, ready: Ready) -> None:
         self._said = ready
-        self._good_since = trio.current_time()
+        self._policy.ready(trio.current_time())
         self._loaded()
         self._set_state("ready", "")
         self._start_jobs()

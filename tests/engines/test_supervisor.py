@@ -28,7 +28,8 @@ from duet_trio.engines.pipe import (
     Text,
     TranscribeJob,
 )
-from duet_trio.engines.supervisor import EngineService, backoff_s
+from duet_trio.engines.restart import backoff_s
+from duet_trio.engines.supervisor import EngineService
 from duet_trio.errors import (
     EngineCrashedError,
     EngineError,
