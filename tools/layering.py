@@ -24,7 +24,7 @@ OUR_MODULE = re.compile(rf"{PACKAGE}(\.\w+)+")
 #: Module or package below `PACKAGE` → its layer; the longest name that fits counts. Modules
 #: named ``command`` belong to the command line (`TOP`), wherever they lie.
 LAYERS = {
-    "": 0, "errors": 0, "config": 0, "events": 0,
+    "": 0, "errors": 0, "config": 0, "events": 0, "filelock": 0,
     "wire": 1, "speech": 1, "trace": 1, "opus": 1,
     "engines": 2,
     "session": 3, "faults": 3,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from duet_trio.cli import add_config_options, read_config
 from duet_trio.engines.native.maker_task import Task
 from duet_trio.engines.native.settings import tts_settings, voices_folder
-from duet_trio.engines.native.voice_store import VoiceStore
-from duet_trio.errors import ConfigError, DuetError
+from duet_trio.engines.native.voice_store import VoiceStore, check_name
+from duet_trio.errors import ConfigError, MissingFileError, UsageError
 from duet_trio.speech.caps import audio_cap_s
 from duet_trio.voices.making import VoiceFailedError, run_task
 from duet_trio.voices.reference import check_reference
@@ -40,11 +40,11 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add.set_defaults(func=_reported(_add))
 
     listing = actions.add_parser("list", help="all voices, and the models they are made for")
-    listing.set_defaults(func=_list)
+    listing.set_defaults(func=_reported(_list))
 
     remove = actions.add_parser("remove", help="forget a voice")
     remove.add_argument("name")
-    remove.set_defaults(func=_remove)
+    remove.set_defaults(func=_reported(_remove))
 
     trial = actions.add_parser("try", help="speak a text with a voice into a WAV file")
     trial.add_argument("name", nargs="?", default="", help="none: the model's own voice")
@@ -58,7 +58,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def _reported(action: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
-    """One line and exit code 1 for what the engine did, instead of a traceback."""
+    """One line for what the engine or the disk did, instead of a traceback."""
 
     def run(args: argparse.Namespace) -> int:
         try:
@@ -66,6 +66,14 @@ def _reported(action: Callable[[argparse.Namespace], int]) -> Callable[[argparse
         except VoiceFailedError as error:
             sys.stderr.write(f"duet: {error}\n")
             return 1
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            where = error.filename or "the folder of voices"
+            raise UsageError(
+                f"{where}: cannot be used ({error.strerror}); mend that, or choose another folder"
+                " with tts.voices"
+            ) from None
 
     return run
 
@@ -73,19 +81,24 @@ def _reported(action: Callable[[argparse.Namespace], int]) -> Callable[[argparse
 def _add(args: argparse.Namespace) -> int:
     config = read_config(args)
     _need_qwen(config)
-    reference = check_reference(args.recording, icl=bool(args.text))
+    transcript = _unicode(args.text).strip()
     store = VoiceStore(voices_folder(config))
     replaced = args.name in store.names()
-    record = store.add(
-        args.name, reference.pcm, transcript=args.text.strip(), source=args.recording.name
-    )
+    check_name(args.name)
+    reference = check_reference(args.recording, icl=bool(transcript))
     for remark in reference.remarks:
         _say(f"{args.recording}: {remark}")
-    task = Task(do="make", settings=tts_settings(config), voice=args.name)
+    # Under its name only when an engine has made it: one that cannot speak would fail much later,
+    # and one of that name which can is not lost.
+    draft = store.draft(
+        args.name, reference.pcm, transcript=transcript, source=_unicode(args.recording.name)
+    )
     try:
+        task = Task(do="make", settings=tts_settings(config), draft=str(draft.folder))
         outcome = run_task(task, config.tts.load_s)
-    except DuetError:
-        store.remove(args.name)  # a voice that cannot speak would fail much later
+        record = store.publish(draft)
+    except BaseException:
+        store.discard(draft)
         raise
     how = "had been made before" if outcome.reused else f"made in {outcome.work_s:.1f} s"
     _say(
@@ -97,8 +110,14 @@ def _add(args: argparse.Namespace) -> int:
 
 def _list(args: argparse.Namespace) -> int:
     store = VoiceStore(voices_folder(read_config(args)))
+    damaged = False
     for name in store.names():
-        record = store.read(name)
+        try:
+            record = store.read(name)
+        except MissingFileError as error:
+            _say(f"{name:<16} {error}")
+            damaged = True
+            continue
         made = ", ".join(store.made_for(record)) or "none yet"
         _say(
             f"{name:<16} {record.kind:<9} {record.seconds:5.1f} s  from {record.source}"
@@ -106,7 +125,7 @@ def _list(args: argparse.Namespace) -> int:
         )
     if not store.names():
         _say(f"no voices in {store.folder}; make one with: duet voice add NAME ref.wav")
-    return 0
+    return 1 if damaged else 0
 
 
 def _remove(args: argparse.Namespace) -> int:
@@ -118,11 +137,13 @@ def _remove(args: argparse.Namespace) -> int:
 def _try(args: argparse.Namespace) -> int:
     config = read_config(args)
     _need_qwen(config)
+    if not any(character.isalnum() for character in args.text):
+        raise UsageError(f"--text {args.text!r}: nothing in it to speak; give it some words")
     task = Task(
         do="say",
         settings=tts_settings(config),
         voice=args.name or config.tts.voice,
-        text=args.text,
+        text=_unicode(args.text),
         out=str(args.out),
         cap_s=audio_cap_s(args.text),
         seed=args.seed,
@@ -144,5 +165,10 @@ def _need_qwen(config: Config) -> None:
         )
 
 
+def _unicode(argument: str) -> str:
+    """Without the stand-ins for bytes that are no UTF-8: neither JSON nor an engine takes them."""
+    return argument.encode("utf-8", "replace").decode()
+
+
 def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
+    sys.stdout.write(f"{_unicode(line)}\n")

@@ -22,6 +22,8 @@ _BYTES_MAX = 64 * 1024 * 1024
 def read_wav(path: Path) -> tuple[Floats, int]:
     """Samples as ``[frames, channels]`` in -1..1, and the rate in Hz. Raises `UsageError`."""
     try:
+        if path.exists() and not path.is_file():  # a device or a pipe may never end
+            raise UsageError(f"{path}: not a file; name a WAV recording")
         if path.stat().st_size > _BYTES_MAX:
             raise UsageError(f"{path}: larger than 64 MiB; cut out 3 to 15 s of clear speech")
         data = path.read_bytes()
@@ -52,11 +54,15 @@ def _parse(data: bytes) -> tuple[Floats, int]:
 
 
 def _chunks(data: bytes) -> dict[bytes, bytes]:
-    """The first chunk of each name; a length past the end (streamed WAVs) means "to the end"."""
+    """The first chunk of each name. Streamed WAVs do not know the length of their audio: one past
+    the end means "to the end", and so does 0 with something behind it.
+    """
     found: dict[bytes, bytes] = {}
     at = 12
     while at + 8 <= len(data):
         name, length = struct.unpack_from("<4sI", data, at)
+        if name == b"data" and not length:
+            length = len(data) - at - 8
         found.setdefault(name, data[at + 8 : at + 8 + length])
         at += 8 + length + length % 2
     return found

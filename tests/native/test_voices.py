@@ -166,13 +166,9 @@ def test_voice_names(tmp_path: Path, name: str) -> None:
 
 def test_damaged_files_of_a_voice(tmp_path: Path) -> None:
     store = VoiceStore(tmp_path)
-    record = store.add("ann", speechlike(3.0))
-    (tmp_path / ".made").mkdir()
-    (tmp_path / ".made" / f"{record.key}-m.npz").write_bytes(b"PK nonsense")
-    with pytest.raises(MissingFileError, match="damaged"):
-        store.load(record, "m")
+    store.add("ann", speechlike(3.0))
     (tmp_path / "ann" / "voice.json").write_text("{")
-    with pytest.raises(MissingFileError, match="add the voice 'ann' again"):
+    with pytest.raises(MissingFileError, match=r"voice\.json: damaged .*; add that voice again"):
         store.read("ann")
 
 

@@ -36,10 +36,11 @@ def _make(task: Task) -> Outcome:
     loaded = time.monotonic()
     with engine.native as native:
         store = VoiceStore(Path(task.settings["voices"]))
-        record = store.read(task.voice)
+        draft = Path(task.draft) if task.draft else None
+        record = store.read_draft(draft).record if draft else store.read(task.voice)
         reused = store.load(record, engine.model.identity) is not None
         if not reused:
-            store.make(record, engine.model.identity, native)
+            store.make(record, engine.model.identity, native, draft)
         return Outcome(
             engine=native.info.engine,
             identity=engine.model.identity,

@@ -13,6 +13,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     do: Literal["make", "say"]
     settings: dict[str, Any]  # the [tts] section, ``voices`` filled in
     voice: str = ""
+    draft: str = ""  # make: the folder of a draft, instead of a voice
     text: str = ""
     out: str = ""  # say: the WAV file
     cap_s: float = 32.0

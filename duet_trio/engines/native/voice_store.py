@@ -17,16 +17,11 @@ be made again: a file there that is damaged counts as not there.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import shutil
 import tempfile
 import time
-import wave
-import zipfile
-import zlib
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,6 +31,16 @@ import numpy as np
 
 from duet_trio.engines.contracts import SPEECH_RATE_HZ
 from duet_trio.engines.native.types import Can, Floats, Voice
+from duet_trio.engines.native.voice_files import (
+    RECORD,
+    REFERENCE,
+    Record,
+    read_arrays,
+    read_reference,
+    write_arrays,
+    write_draft,
+    written_whole,
+)
 from duet_trio.errors import MissingFileError, UsageError
 from duet_trio.filelock import holding
 
@@ -43,29 +48,10 @@ if TYPE_CHECKING:
     from duet_trio.engines.native.voice import NativeVoice
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
+_SHOWN = 40  # characters of a bad name
 _DRAFT = ".draft-"
 #: No voice takes that long to make: what is older was left by a process that was killed.
 _DRAFT_S = 3600.0
-
-
-class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """``voice.json``. ``transcript`` not empty: an ICL voice, else an x-vector."""
-
-    name: str
-    sha256: str  # of reference.wav's samples
-    seconds: float
-    transcript: str = ""
-    source: str = ""  # file name that it was added from
-
-    @property
-    def kind(self) -> str:
-        """In the field's words."""
-        return "ICL" if self.transcript else "x-vector"
-
-    @property
-    def key(self) -> str:
-        """Of audio and transcript, for the file names of what engines make."""
-        return hashlib.sha256(f"{self.sha256}\n{self.transcript}".encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +70,7 @@ class VoiceStore:
 
     def names(self) -> list[str]:
         """All voices, sorted; damaged ones too."""
-        found = (path.parent.name for path in self.folder.glob("*/voice.json"))
+        found = (path.parent.name for path in self.folder.glob(f"*/{RECORD}"))
         return sorted(name for name in found if NAME.fullmatch(name))
 
     def read(self, name: str) -> Record:
@@ -110,14 +96,8 @@ class VoiceStore:
         self._sweep()
         draft = Draft(record, Path(tempfile.mkdtemp(dir=self.folder, prefix=_DRAFT)))
         try:
-            draft.folder.chmod(0o755)
-            with wave.open(str(draft.folder / "reference.wav"), "wb") as file:
-                file.setnchannels(1)
-                file.setsampwidth(2)
-                file.setframerate(SPEECH_RATE_HZ)
-                file.writeframes(samples.tobytes())
-            encoded = msgspec.json.format(msgspec.json.encode(record))
-            (draft.folder / "voice.json").write_bytes(encoded)
+            draft.folder.chmod(0o755)  # `mkdtemp` makes it its owner's alone
+            write_draft(draft.folder, record, samples)
         except OSError:
             self.discard(draft)
             raise
@@ -167,7 +147,7 @@ class VoiceStore:
         own = self._made / f"{record.key}-{identity}.voice"
         if own.exists() and own.stat().st_size:
             return Voice(transcript=record.transcript, file=str(own))
-        return _read_arrays(own.with_suffix(".npz"), record.transcript)
+        return read_arrays(own.with_suffix(".npz"), record.transcript)
 
     def make(
         self, record: Record, identity: str, native: NativeVoice, folder: Path | None = None
@@ -177,25 +157,23 @@ class VoiceStore:
         ``folder``: that of a draft. Raises `EngineFailedError` when the engine cannot,
         `MissingFileError` when the reference is not there any more or nothing can be kept.
         """
-        wav = (folder or self._folder_of(record.name)) / "reference.wav"
-        pcm = _read_reference(wav, record)
+        wav = (folder or self._folder_of(record.name)) / REFERENCE
+        pcm = read_reference(wav, record)
         target = self._made / f"{record.key}-{identity}.npz"
         in_file = Can.VOICE_IN_FILE in native.info.can
         if in_file:
             target = target.with_suffix(".voice")
         try:
             self._made.mkdir(parents=True, exist_ok=True)
-            with _written_whole(target) as temporary:
+            with written_whole(target) as temporary:
                 voice = native.make_voice(
                     pcm,
                     transcript=record.transcript,
                     wav_path=str(wav),
                     out_path=str(temporary) if in_file else "",
                 )
-                if not in_file and voice.codes is None:
-                    np.savez(temporary, embedding=np.asarray(voice.embedding))
-                elif not in_file:
-                    np.savez(temporary, embedding=np.asarray(voice.embedding), codes=voice.codes)
+                if not in_file:
+                    write_arrays(temporary, voice)
         except OSError as error:
             raise MissingFileError(
                 f"{self._made}: cannot be written to ({error.strerror}); choose another folder "
@@ -213,7 +191,7 @@ class VoiceStore:
     def _prune(self) -> None:
         """Drop what was made of references that are gone; with a damaged voice nobody knows."""
         try:
-            folders = [path.parent for path in self.folder.glob("*/voice.json")]
+            folders = [path.parent for path in self.folder.glob(f"*/{RECORD}")]
             keys = {self._read(folder, folder.name).key for folder in folders}
         except MissingFileError:
             return
@@ -234,7 +212,7 @@ class VoiceStore:
                 path.unlink(missing_ok=True)
 
     def _read(self, folder: Path, name: str) -> Record:
-        path = folder / "voice.json"
+        path = folder / RECORD
         try:
             record = msgspec.json.decode(path.read_bytes(), type=Record)
         except (FileNotFoundError, NotADirectoryError):
@@ -249,54 +227,12 @@ class VoiceStore:
         return msgspec.structs.replace(record, name=name) if name else record
 
     def _folder_of(self, name: str) -> Path:
-        if not NAME.fullmatch(name):
-            shown = ascii(name if len(name) <= 40 else f"{name[:40]}…")
-            raise UsageError(
-                f"voice name {shown}: 1 to 32 of a-z, 0-9, - and _, the first no - or _"
-            )
+        check_name(name)
         return self.folder / name
 
 
-def _read_reference(path: Path, record: Record) -> Floats:
-    """Its samples, if they are those that the record speaks of. Raises `MissingFileError`."""
-    again = f"add the voice '{record.name}' again"
-    try:
-        with wave.open(str(path), "rb") as file:
-            data = file.readframes(file.getnframes())
-    except (OSError, EOFError, wave.Error) as error:
-        why = getattr(error, "strerror", None) or str(error) or "it ends too early"
-        raise MissingFileError(f"{path}: cannot be read ({why}); {again}") from None
-    if hashlib.sha256(data).hexdigest() != record.sha256:
-        raise MissingFileError(f"{path}: not the recording that this voice was made of; {again}")
-    return (np.frombuffer(data, "<i2") / 32768).astype(np.float32)
-
-
-def _read_arrays(path: Path, transcript: str) -> Voice | None:
-    """What `VoiceStore.make` kept; None if it is not there or not whole."""
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
-            codes = data["codes"].astype(np.int32) if "codes" in data else None
-            embedding = data["embedding"].astype(np.float32)
-    except (
-        OSError, ValueError, TypeError, KeyError, EOFError, NotImplementedError, zlib.error,
-        zipfile.BadZipFile,
-    ):  # fmt: skip
-        return None
-    whole = embedding.ndim == 1 and embedding.size and np.isfinite(embedding).all()
-    if not whole or (codes is not None and codes.ndim != 2):
-        return None
-    return Voice(embedding, codes, transcript if codes is not None else "")
-
-
-@contextmanager
-def _written_whole(path: Path) -> Iterator[Path]:
-    """A name to write to, which becomes ``path`` if the block does not fail."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-", suffix=path.suffix)
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        temporary.chmod(0o644)  # `mkstemp` makes it its owner's alone
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+def check_name(name: str) -> None:
+    """Raises `UsageError` for what cannot be a voice's name: it is a folder's on any system."""
+    if not NAME.fullmatch(name):
+        shown = ascii(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}...")
+        raise UsageError(f"voice name {shown}: 1 to 32 of a-z, 0-9, - and _, the first no - or _")
