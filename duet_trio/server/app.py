@@ -115,18 +115,22 @@ class Server:
         async with trio.open_nursery() as outer:
             # To the very end: a second Ctrl-C must not break into the workers' funerals.
             await outer.start(self.stop.watch_signals)
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self.engines.run)
-                nursery.start_soon(self._serve_boards)
-                nursery.start_soon(self._serve_http)
-                nursery.start_soon(self._measure)
-                nursery.start_soon(self._stop_if_failed)
-                task_status.started(self.addresses)
-                await self.stop.ordered.wait()
-                with trio.move_on_after(GOODBYE_S):
-                    await self.boards.close_all("server stops")
-                self.http.abandon()
-                nursery.cancel_scope.cancel(reason="server stops")
+            try:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self.engines.run)
+                    nursery.start_soon(self._serve_boards)
+                    nursery.start_soon(self._serve_http)
+                    nursery.start_soon(self._measure)
+                    nursery.start_soon(self._stop_if_failed)
+                    nursery.start_soon(self.facts.run)
+                    task_status.started(self.addresses)
+                    await self.stop.ordered.wait()
+                    with trio.move_on_after(GOODBYE_S):
+                        await self.boards.close_all("server stops")
+                    self.http.abandon()
+                    nursery.cancel_scope.cancel(reason="server stops")
+            finally:
+                self.facts.flush()
             outer.cancel_scope.cancel(reason="server has stopped")
         return self.stop.code
 

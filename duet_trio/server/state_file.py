@@ -1,4 +1,6 @@
-"""Small files in ``server.state_dir``: replaced whole or not at all."""
+"""Small files in ``server.state_dir``: replaced whole or not at all. (Milliseconds: no call from
+an event loop.)
+"""
 
 from __future__ import annotations
 
@@ -19,6 +21,8 @@ def replace_file(path: Path, data: bytes, *, mode: int = 0o666) -> None:
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
+            file.flush()
+            os.fsync(file.fileno())  # a power cut after the rename must not leave an empty file
         os.replace(temporary, path)
     except OSError:
         temporary.unlink(missing_ok=True)

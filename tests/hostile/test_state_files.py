@@ -29,19 +29,23 @@ def test_a_disk_that_is_full_is_told_once_until_it_works_again(
 ) -> None:
     store = FactStore(tmp_path)
     store.saw(asked(1))
+    store.flush()
     with monkeypatch.context() as full:
         full.setattr(os, "replace", fail_to_replace)
         for number in range(2, 50):
             store.saw(asked(number))
+            store.flush()
     assert len(caplog.records) == 1
     assert "No space left" in caplog.text
     assert list(FactStore(tmp_path).known()) == ["02:00:00:00:00:01"]
     assert [path.name for path in tmp_path.iterdir()] == ["boards.json"]
     store.saw(asked(50))
+    store.flush()
     assert len(FactStore(tmp_path).known()) == 50
     with monkeypatch.context() as full:
         full.setattr(os, "replace", fail_to_replace)
         store.saw(asked(51))
+        store.flush()
     assert len(caplog.records) == 2
 
 
@@ -61,8 +65,10 @@ def test_a_folder_that_was_removed_is_made_again(tmp_path: Path) -> None:
     folder = tmp_path / "state"
     store = FactStore(folder)
     store.saw(asked(1))
+    store.flush()
     shutil.rmtree(folder)
     store.saw(asked(2))
+    store.flush()
     assert len(FactStore(folder).known()) == 2
 
 

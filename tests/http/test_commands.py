@@ -121,8 +121,10 @@ def test_approving_what_cannot_be_a_board(
         assert said.count("\n") == 1
     assert Approvals(tmp_path).all() == {}
     # What has asked may be approved by whatever name it asked; a slip in a MAC is pointed out.
+    store = FactStore(tmp_path)
     for name in ("web-console", MAC):
-        FactStore(tmp_path).saw(asked_by(name))
+        store.saw(asked_by(name))
+    store.flush()
     assert main(["boards", "approve", "web-konsole", *state]) == 2
     assert "near: web-console" in capsys.readouterr().err
     assert main(["boards", "approve", "web-console", *state]) == 0

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
 from duet_trio.board.script import Question
 from duet_trio.lab.lab import open_lab
 from duet_trio.server.board_facts import MAX_BOARDS, FactStore
+from duet_trio.server.state_file import replace_file
 from duet_trio.wire.messages import Alert, System
 from duet_trio.wire.ota import OtaRequest
 from tests.protocol.peer import meeting, scripted
@@ -27,8 +30,10 @@ def asked(number: int, chip: str = "esp32s3", firmware: str = "2.4.2") -> OtaReq
 
 
 def test_facts_survive_a_restart_and_a_request_that_says_less(tmp_path: Path) -> None:
-    FactStore(tmp_path).saw(asked(1))
-    FactStore(tmp_path).saw(asked(1, chip="", firmware=""))
+    for request in (asked(1), asked(1, chip="", firmware="")):
+        store = FactStore(tmp_path)
+        store.saw(request)
+        store.flush()
     facts = FactStore(tmp_path).known()["02:00:00:00:00:01"]
     assert (facts.chip, facts.firmware, facts.name) == ("esp32s3", "2.4.2", "a board")
 
@@ -49,6 +54,7 @@ def test_small_chips_and_unknown_ones_take_the_smaller_lead(
 def test_a_voice_in_the_store_is_the_boards(tmp_path: Path) -> None:
     store = FactStore(tmp_path)
     store.saw(asked(1))
+    store.flush()
     path = tmp_path / "boards.json"
     kept = json.loads(path.read_bytes())
     kept["02:00:00:00:00:01"]["voice"] = "aunt"
@@ -62,7 +68,59 @@ def test_a_damaged_file_starts_empty(tmp_path: Path, damage: bytes) -> None:
     store = FactStore(tmp_path)
     assert store.known() == {}
     store.saw(asked(1))
+    store.flush()
     assert len(FactStore(tmp_path).known()) == 1
+
+
+async def test_facts_are_written_in_a_thread_and_not_for_each_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duet_trio.server.board_facts.WRITE_EVERY_S", 0.05)
+    threads: list[threading.Thread] = []
+    written, room, second = threading.Event(), threading.Event(), threading.Event()
+
+    def slow(path: Path, data: bytes) -> None:
+        threads.append(threading.current_thread())
+        written.set()
+        assert room.wait(10)
+        replace_file(path, data)
+        if len(threads) == 2:
+            second.set()
+
+    monkeypatch.setattr("duet_trio.server.board_facts.replace_file", slow)
+    store = FactStore(tmp_path)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(store.run)
+        store.saw(asked(1))
+        await trio.to_thread.run_sync(written.wait)
+        for number in range(2, 200):  # while a slow disk writes the first
+            store.saw(asked(number))
+        room.set()
+        assert await trio.to_thread.run_sync(second.wait, 10)
+        nursery.cancel_scope.cancel()
+    assert len(FactStore(tmp_path).known()) == 199
+    assert len(threads) == 2
+    assert threading.main_thread() not in threads
+
+
+async def test_what_is_unwritten_at_the_end_is_written_then(tmp_path: Path) -> None:
+    store = FactStore(tmp_path)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(store.run)
+        store.saw(asked(1))
+        await trio.testing.wait_all_tasks_blocked()
+        store.saw(asked(2))
+        nursery.cancel_scope.cancel()
+    store.flush()
+    assert len(FactStore(tmp_path).known()) == 2
+    # Cancelled before its first step.
+    store = FactStore(tmp_path)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(store.run)
+        store.saw(asked(3))
+        nursery.cancel_scope.cancel()
+    store.flush()
+    assert len(FactStore(tmp_path).known()) == 3
 
 
 def test_an_open_endpoint_does_not_fill_the_disk(
@@ -82,6 +140,7 @@ def test_a_board_that_connects_has_been_seen(tmp_path: Path) -> None:
     store.saw(asked(1))
     store._facts["02:00:00:00:00:01"].last_seen = 1.0
     store.of("02:00:00:00:00:01")
+    store.flush()
     assert FactStore(tmp_path).known()["02:00:00:00:00:01"].last_seen > 1.6e9
 
 
