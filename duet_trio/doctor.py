@@ -28,7 +28,7 @@ from duet_trio.config import Config
 from duet_trio.engines.silero import find_model
 from duet_trio.errors import UsageError
 from duet_trio.memory_plan import MemoryPlan, plan
-from duet_trio.models.catalogue import Kind
+from duet_trio.models.model_set import Kind
 from duet_trio.models.paths import locate, require
 from duet_trio.opus import find_libopus, load_opus
 

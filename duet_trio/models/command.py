@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from duet_trio.models.catalogue import CATALOGUE, ModelSet, find_set
+from duet_trio.models.catalogue import CATALOGUE, find_set
+from duet_trio.models.model_set import ModelSet
 from duet_trio.models.paths import model_folder
 from duet_trio.models.pull import pull, states
 

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from duet_trio.errors import MissingLibraryError, UsageError
-from duet_trio.models.catalogue import HubFile, ModelFile
 from duet_trio.models.lock import Locked
+from duet_trio.models.model_set import HubFile, ModelFile
 
 _BLOCK = 1 << 20
 _TIMEOUT_S = 20.0

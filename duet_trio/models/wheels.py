@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from duet_trio.errors import UsageError
-from duet_trio.models.catalogue import ModelFile, Wheel, WheelMember
+from duet_trio.models.model_set import ModelFile, Wheel, WheelMember
 from duet_trio.models.paths import sha256_of
 
 #: Called with bytes done so far.
