@@ -26,6 +26,9 @@ _FIRST_CLAUSE_UNITS = 120  # only a very long first sentence is cut inside
 #: the first one may be short: the answer begins sooner by the rest of its sentence.
 _FAST_FACTOR = 0.35
 _FAST_CLAUSE_UNITS = 30
+#: … and a first sentence without any clause is cut between words here (7 s of speech): such a
+#: voice gives no sound before it has made the whole sentence, and the model must write it first.
+_FAST_FIRST_UNITS = 120
 _ENOUGH_UNITS = 100  # beyond this a longer first piece costs more than the stall that it avoids
 _WEIGHT = 0.25  # of a new measurement in the running mean
 
@@ -122,9 +125,15 @@ class Budget:
             return True  # the voice is too slow for any sensible length to help
         return self._left_s(self._estimates.audio_s(text)) + audio_ahead_s >= needed_s
 
+    def longest_units(self, *, first: bool) -> int:
+        """How long a piece may become at most (the `first` one of an answer, or a later one)."""
+        return _FAST_FIRST_UNITS if first and self._is_fast() else MAX_UNITS
+
     def _first_clause_units(self) -> int:
-        fast = self._estimates.real_time_factor < _FAST_FACTOR
-        return _FAST_CLAUSE_UNITS if fast else _FIRST_CLAUSE_UNITS
+        return _FAST_CLAUSE_UNITS if self._is_fast() else _FIRST_CLAUSE_UNITS
+
+    def _is_fast(self) -> bool:
+        return self._estimates.real_time_factor < _FAST_FACTOR
 
     def start_hold_s(self, text: str, *, limit_s: float) -> float:
         """How much later than its first audio the playback of a first piece should start.

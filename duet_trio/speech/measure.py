@@ -19,6 +19,8 @@ _WEIGHTS = (
     (regex.compile(r"[\p{Hiragana}\p{Katakana}]"), 2.0),
     (regex.compile(r"\p{Nd}"), 3.0),
 )
+#: The most units of one character.
+MAX_WEIGHT = 4
 _SPEAKABLE = regex.compile(r"[\p{L}\p{N}]")
 
 

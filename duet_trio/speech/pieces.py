@@ -6,8 +6,8 @@ the last piece was closed: it has nobody to be joined to and is dropped. With a 
 pieces do not depend on how the stream was split.
 
 A piece closes at the first sentence or clause end that its `Ruler` accepts, once the text
-behind the end decides that it is one; else before it grows beyond 250 characters (or
-`MAX_UNITS`, which is less in scripts that take longer to speak): at its last sentence end,
+behind the end decides that it is one; else before it grows beyond 250 characters or what the
+`Ruler` allows (which is less in scripts that take longer to speak): at its last sentence end,
 clause end or space, in this order, and in scripts without spaces anywhere.
 """
 
@@ -20,8 +20,8 @@ from typing import Protocol
 import regex
 
 from duet_trio.speech.boundaries import candidates, scan
-from duet_trio.speech.budget import MAX_UNITS, End
-from duet_trio.speech.measure import first_speakable, speakable, speech_units
+from duet_trio.speech.budget import End
+from duet_trio.speech.measure import MAX_WEIGHT, first_speakable, speakable, speech_units
 
 #: Longest piece in characters.
 MAX_CHARACTERS = 250
@@ -43,6 +43,9 @@ class Ruler(Protocol):
 
     def enough(self, text: str, *, at: End, first: bool, audio_ahead_s: float = 0.0) -> bool:
         """Whether a piece that ends here gives enough audio."""
+
+    def longest_units(self, *, first: bool) -> int:
+        """How long a piece may become, at most `MAX_UNITS`."""
 
 
 class PieceMaker:
@@ -124,11 +127,12 @@ class PieceMaker:
 
         Counted from the first letter or digit, so that every piece has one.
         """
+        longest = self._budget.longest_units(first=self._count == 0)
         start = first_speakable(self._text)
-        if start < 0 or len(self._text) - start <= MAX_UNITS // 4:
+        if start < 0 or len(self._text) - start <= longest // MAX_WEIGHT:
             return 0
-        limit = min(len(self._text), start + MAX_CHARACTERS)
-        while speech_units(self._text[start:limit]) > MAX_UNITS:
+        limit = min(len(self._text), start + min(MAX_CHARACTERS, longest))
+        while speech_units(self._text[start:limit]) > longest:
             limit -= 1
         return limit if limit < len(self._text) else 0
 

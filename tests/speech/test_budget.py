@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from duet_trio.config import load
+from duet_trio.server.assembly import first_estimates
 from duet_trio.speech.budget import Budget, Estimates
 from duet_trio.speech.measure import speakable, speech_units
 from duet_trio.speech.pieces import PieceMaker
@@ -195,3 +197,37 @@ def test_the_first_piece_of_a_fast_voice_may_be_a_clause() -> None:
     assert not slow.enough(clause, at="clause", first=True)
     assert fast.enough(clause, at="clause", first=True)
     assert not fast.enough("Well,", at="clause", first=True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "There was a little robot who lived all alone in a very big house by the sea and went out"
+        " every morning to look for shells that the storm of the night had left on the beach. Then",
+        "the " * 80,
+        "x" * 300,
+        "\u5b57" * 90,
+    ],
+)
+def test_the_first_piece_of_a_fast_voice_is_short_whatever_is_written(text: str) -> None:
+    maker = PieceMaker(Budget(Estimates(real_time_factor=0.2)))
+    for letter in text:
+        maker.feed(letter)
+    maker.finish()
+    lengths = []
+    while (piece := maker.take()) is not None:
+        lengths.append(speech_units(piece.text))
+    assert 60 <= lengths[0] <= 121  # 7 s of speech (and a space)
+    assert len(lengths) > 1
+
+
+def test_the_demo_voice_is_taken_for_fast_before_it_has_spoken() -> None:
+    estimates = first_estimates(load(None, ["tts.engine=piper"]))
+    text = "Eloquefy, a humble little robot named Elo, has been a loyal companion to the team."
+    maker = PieceMaker(Budget(estimates))
+    maker.feed(text)
+    piece = maker.take()
+    assert piece is not None
+    assert piece.text == "Eloquefy, a humble little robot named Elo,"
+    slow = first_estimates(load(None, ["tts.engine=qwen"]))
+    assert slow.real_time_factor == Estimates().real_time_factor

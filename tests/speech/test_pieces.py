@@ -23,12 +23,18 @@ class Every:
     def enough(self, text: str, *, at: End, first: bool, audio_ahead_s: float = 0.0) -> bool:
         return self._clauses or at == "sentence"
 
+    def longest_units(self, *, first: bool) -> int:
+        return MAX_UNITS
+
 
 class Never:
     """Accepts nothing: only the length cuts."""
 
     def enough(self, text: str, *, at: End, first: bool, audio_ahead_s: float = 0.0) -> bool:
         return False
+
+    def longest_units(self, *, first: bool) -> int:
+        return MAX_UNITS
 
 
 def pieces(chunks: Iterable[str], ruler: Ruler) -> list[str]:
@@ -209,6 +215,7 @@ RULERS = st.sampled_from(
         Never(),
         Budget(Estimates()),
         Budget(Estimates(real_time_factor=2)),
+        Budget(Estimates(real_time_factor=0.1)),
     ]
 )
 
