@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import cast
 
 from quart import Response, request
-from quart.wrappers.response import ResponseBody
 
 from duet_trio.errors import EngineError
 from duet_trio.server.containers import (
@@ -19,6 +17,7 @@ from duet_trio.server.containers import (
 )
 from duet_trio.server.site import DuetRequest, RefusalError, Site, Turnstile
 from duet_trio.server.speak_answer import HttpAnswer, Order
+from duet_trio.server.streamed import StreamedBody
 from duet_trio.session.conversation import BusyError
 
 RETRY_AFTER_S = "5"
@@ -70,8 +69,8 @@ async def audio_response(
     return response
 
 
-class AudioBody(ResponseBody):
-    """The body: quart enters it, iterates over it and leaves it, all in the request's task.
+class AudioBody(StreamedBody):
+    """The answer's audio in one format.
 
     Iterating raises `CutOffError` when the answer fails under way; the response then breaks off.
     """
@@ -83,20 +82,6 @@ class AudioBody(ResponseBody):
         self._encoded = encoded
         self._header = header
         self._turnstile = turnstile
-
-    async def __aenter__(self) -> AudioBody:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        return None
-
-    def __aiter__(self) -> AudioBody:
-        return self
 
     async def __anext__(self) -> bytes:
         chunk = await self._next()

@@ -11,12 +11,10 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from itertools import count
-from types import TracebackType
 from typing import Any, Literal, cast
 
 import trio
 from quart import Response, jsonify, request
-from quart.wrappers.response import ResponseBody
 from quart_trio import QuartTrio
 
 from duet_trio.engines.contracts import Message, WriteRequest
@@ -25,6 +23,7 @@ from duet_trio.server.audio_response import refusal_of
 from duet_trio.server.openai_chat_body import ChatBody, most_tokens, prompt_of
 from duet_trio.server.site import DuetRequest, Site, request_body
 from duet_trio.server.speak import read_json
+from duet_trio.server.streamed import StreamedBody
 from duet_trio.speech.tags import TagFilter
 
 
@@ -117,7 +116,7 @@ class ChatAnswer:
         }
 
 
-class ChatEvents(ResponseBody):
+class ChatEvents(StreamedBody):
     """The answer as server-sent events; see `AudioBody`."""
 
     def __init__(self, answer: ChatAnswer, head: dict[str, Any], first: str | None, usage: bool):
@@ -127,20 +126,6 @@ class ChatEvents(ResponseBody):
         self._usage = usage
         self._begun = False
         self._over = False
-
-    async def __aenter__(self) -> ChatEvents:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        return None
-
-    def __aiter__(self) -> ChatEvents:
-        return self
 
     async def __anext__(self) -> bytes:
         if self._over:

@@ -32,7 +32,7 @@ from duet_trio.speech.caps import audio_cap_s
 FRAME_S = 0.08
 #: Of the client's deadline; the rest is for stopping (one codec block) and the way back.
 _DEADLINE_SHARE = 0.85
-_SEED_MASK = (1 << 31) - 1
+_SEED_MASK = _MOST_MS = (1 << 31) - 1  # what the interface takes
 #: Frames at the start in which the codec's silence codes are banned (0.7 s of leading silence).
 _QUIET_START_BAN = 3
 
@@ -80,8 +80,11 @@ class QwenAdapter:
         for portion in split(clean(job.text)):
             if cancelled():
                 break
-            shaper = PieceShaper(emit_block)
             left_s = job.cap_s - samples / SPEECH_RATE_HZ
+            if samples and left_s < FRAME_S:
+                capped = True
+                break
+            shaper = PieceShaper(emit_block)
             request = Request(
                 text=portion,
                 max_frames=max(1, math.ceil(min(audio_cap_s(portion), left_s) / FRAME_S)),
@@ -89,14 +92,15 @@ class QwenAdapter:
                 speaker=speaker,
                 voice=voice,
                 seed=(job.seed or job.generation) & _SEED_MASK,
-                deadline_ms=max(1, int((deadline - time.monotonic()) * 1000)),
+                deadline_ms=int(min(max(1, (deadline - time.monotonic()) * 1000), _MOST_MS)),
                 quiet_start_ban=_QUIET_START_BAN,
             )
             stats = self._say(request, shaper, cancelled)
-            samples += shaper.samples
-            capped = capped or stats.status is Status.CAPPED
-            if not cancelled():
+            cut = stats.status is Status.CAPPED
+            if not (cancelled() or (cut and samples)):  # a cap may fall into a quiet beginning
                 _check(stats, shaper, portion)
+            samples += shaper.samples
+            capped = capped or cut
         return Spoken(samples / SPEECH_RATE_HZ, capped)
 
     def close(self) -> None:
@@ -109,7 +113,8 @@ class QwenAdapter:
         native = self._open().native
 
         def on_block(block: Floats) -> bool:
-            return not cancelled() and shaper.take(block) and not cancelled()
+            # A block that comes after a cancel goes no further than `emit_block`.
+            return shaper.take(block) and not cancelled()
 
         # The number is set before `cancelled` is asked: a cancel in between names this job.
         self._job = native.next_job()
