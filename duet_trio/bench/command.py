@@ -109,6 +109,9 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     one.add_argument("--chaos", type=float, default=usual.chaos_s, metavar="S")
     one.add_argument("--boards", type=count, default=usual.boards)
     one.add_argument("--seed", type=int, default=usual.seed)
+    one.add_argument(
+        "--config", default=usual.config, help="a configuration, also by its name in config/"
+    )
     _finish(one, lambda args: soak.measure(_soak_options(args)), soak.report)
 
     turns.add_arguments(benches.add_parser("turns", help="turns beside overlap, the same texts"))
@@ -129,7 +132,9 @@ def _abort_options(args: argparse.Namespace) -> abort.AbortOptions:
 
 
 def _soak_options(args: argparse.Namespace) -> soak.SoakOptions:
-    return soak.SoakOptions(args.aborts, args.reconnects, args.chaos, args.boards, args.seed)
+    return soak.SoakOptions(
+        args.aborts, args.reconnects, args.chaos, args.boards, args.seed, args.config
+    )
 
 
 def _tts_options(args: argparse.Namespace) -> tts.TtsOptions:
