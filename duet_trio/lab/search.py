@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
-from duet_trio.lab.run import Outcome, run_scenario
+from duet_trio.lab.run import run_scenario
 from duet_trio.lab.scenario import draw
+from duet_trio.lab.verdict import Outcome
 
 
 @dataclass(slots=True)
