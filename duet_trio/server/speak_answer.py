@@ -178,7 +178,12 @@ class HttpAnswer:
             return
         services, llm = self._services, self._services.config.llm
         stream = services.llm.start(self._order.messages, generation=self.generation)
-        settings = ComposerSettings(llm.hold_tokens, llm.max_tokens, wait_for_voice=taking_turns)
+        settings = ComposerSettings(
+            llm.hold_tokens,
+            llm.max_tokens,
+            wait_for_voice=taking_turns,
+            flush_s=llm.flush_s,
+        )
         try:
             await composer.write(stream, self._gate, services.estimates, settings)
         finally:

@@ -192,7 +192,10 @@ class Answer:
             await composer.recite(given)
             return
         settings = ComposerSettings(
-            config.hold_tokens, config.max_tokens, wait_for_voice=taking_turns
+            config.hold_tokens,
+            config.max_tokens,
+            wait_for_voice=taking_turns,
+            flush_s=config.flush_s,
         )
         stream = services.llm.start(self._messages, generation=self.generation)
         try:

@@ -2,16 +2,23 @@
 
 The model is *pulled*: not asking is the pause, so turn-taking needs no throttle. A hold ends
 with the piece it was for, or after ``llm.hold_tokens`` tokens.
+
+A model that stalls in mid-hold keeps back text that could be spoken: after ``llm.flush_s`` without
+a token it goes to the voice, once that has nothing else to do and the board has little left to
+play. Not where the two share the
+GPU: the voice cannot have it before the model leaves, and then the rest of the piece is there at
+full speed. Waiting for the turn is no stall, since only time inside a hold counts.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import trio
 
-from duet_trio.engines.contracts import LlmStream, TurnGate, WriteRequest
+from duet_trio.engines.contracts import Hold, LlmStream, TurnGate, WriteRequest, Written
 from duet_trio.events import Recorder
 from duet_trio.speech.budget import Estimates
 from duet_trio.speech.pieces import Piece, PieceMaker
@@ -19,17 +26,22 @@ from duet_trio.speech.spoken_text import SpokenText
 
 #: Audio ahead beyond this makes no difference to where a piece may close.
 AHEAD_MATTERS_S = 60.0
+#: A stall of the model matters only once the board has no more than this left to play.
+LITTLE_AHEAD_S = 2.0
 #: 0.2 ms of work.
 RECITED_CHARACTERS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class TextPiece:
-    """A piece on its way to the voice; the voice sets ``begun`` once it sounds."""
+    """A piece on its way to the voice; the voice sets ``begun`` once it sounds, ``spoken`` once
+    it is through with it.
+    """
 
     index: int
     text: str
     begun: trio.Event = field(default_factory=trio.Event)
+    spoken: trio.Event = field(default_factory=trio.Event)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +55,14 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class ComposerSettings:
-    """``wait_for_voice``: a piece that is ready goes before more text (the GPU is shared)."""
+    """``wait_for_voice``: a piece that is ready goes before more text (the GPU is shared);
+    ``flush_s``: see the module.
+    """
 
     hold_tokens: int
     max_tokens: int
     wait_for_voice: bool
+    flush_s: float
 
 
 class Composer:
@@ -71,6 +86,10 @@ class Composer:
         self._on_emoji = on_emoji
         self._emoji_told = False
         self._characters = 0
+        self._handing: TextPiece | None = None  # told, and not yet with the voice
+        self._last: TextPiece | None = None  # with the voice
+        self._text_at = -math.inf
+        self._more_text = trio.Event()
 
     async def recite(self, text: str) -> None:
         """Speak a given text instead of asking a model.
@@ -93,7 +112,7 @@ class Composer:
         estimates: Estimates,
         settings: ComposerSettings,
     ) -> None:
-        """Let the model write. Raises what `LlmStream.write` raises.
+        """Let the model write. Raises what `LlmStream.write` raises, perhaps in a group.
 
         A cancel asks the engine to stop; the hold on the GPU lasts until it has.
         """
@@ -110,7 +129,7 @@ class Composer:
                 ) as hold:
                     started = trio.current_time()
                     before = self._characters
-                    written = await stream.write(WriteRequest(limit), self._on_text, hold)
+                    written = await self._write_on(stream, WriteRequest(limit), hold, settings)
                     estimates.wrote(
                         tokens=written.tokens,
                         characters=self._characters - before,
@@ -128,11 +147,42 @@ class Composer:
             self._end_text()
             await self._hand_over(wait_for_voice=False)
 
+    async def _write_on(
+        self, stream: LlmStream, request: WriteRequest, hold: Hold, settings: ComposerSettings
+    ) -> Written:
+        if settings.wait_for_voice:
+            return await stream.write(request, self._on_text, hold)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._flush_stalls, settings.flush_s)
+            written = await stream.write(request, self._on_text, hold)
+            nursery.cancel_scope.cancel()
+        return written
+
+    async def _flush_stalls(self, after_s: float) -> None:
+        """During one hold. A cancel loses nothing: `_hand_over` goes on with what was told."""
+        self._text_at = trio.current_time()
+        while True:
+            if self._last is not None:
+                await self._last.spoken.wait()
+            now = trio.current_time()
+            ahead_s = self._labels.urgency()  # infinite for answers without a clock
+            spare_s = ahead_s - LITTLE_AHEAD_S if ahead_s < math.inf else 0.0
+            due = max(self._text_at + after_s, now + spare_s)
+            if now < due:
+                await trio.sleep_until(due)  # and look again: text may have come meanwhile
+            elif self._maker.ready or self._maker.flush_stalled():
+                await self._hand_over(wait_for_voice=False)
+            else:
+                self._more_text = trio.Event()
+                await self._more_text.wait()
+
     def _on_text(self, text: str) -> bool:
         if not self._characters and text:
             self._recorder.emit(
                 "llm.first", board=self._labels.board, generation=self._labels.generation
             )
+        self._text_at = trio.current_time()
+        self._more_text.set()
         self._take_text(text)
         return not self._maker.ready
 
@@ -149,9 +199,15 @@ class Composer:
         self._maker.finish()
 
     async def _hand_over(self, *, wait_for_voice: bool) -> None:
-        while (piece := self._maker.take()) is not None:
-            handed = self._tell(piece)
-            await self._pieces.send(handed)
+        while True:
+            if self._handing is None:
+                piece = self._maker.take()
+                if piece is None:
+                    return
+                self._handing = self._tell(piece)
+            await self._pieces.send(self._handing)
+            handed = self._last = self._handing
+            self._handing = None
             if wait_for_voice:
                 # Without this the next hold of the LLM could slip in front of the piece.
                 await handed.begun.wait()

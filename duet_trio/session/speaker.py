@@ -76,6 +76,7 @@ class Speaker:
                     engine="tts",
                     reason="the voice made no sound",
                 )
+            piece.spoken.set()
         self._sink.finish()
 
     async def _speak(self, piece: TextPiece, *, seed: int) -> bool:

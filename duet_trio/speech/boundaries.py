@@ -88,6 +88,21 @@ def scan(text: str, at: int, *, final: bool) -> Found:
     return Found(_clause(text, at, char, stop, after), stop)
 
 
+def scan_stalled(text: str, at: int) -> Found:
+    """What ends at the candidate ``text[at]`` as far as can be told, should no more text come soon.
+
+    Taken as if a new sentence followed; only digits wait on, since "3." may become "3.14" and
+    "1," may become "1,000". (A number that has its decimals, "3.14.", does not.) Abbreviations
+    and initials end nothing: what they belong to is still to come.
+    """
+    found = _WORD_BEFORE.search(text, 0, at)
+    word = found[0] if found else ""
+    open_number = word[-1:].isdigit() and "." not in word
+    if open_number and at + 1 == len(text) and text[at] in ".,:":
+        return Found("none", at + 1)
+    return scan(text + " A", at, final=False)
+
+
 def _clause(text: str, at: int, char: str, stop: int, after: str) -> Kind:
     if char in _WIDE_CLAUSE:
         return "clause"

@@ -19,12 +19,15 @@ from typing import Protocol
 
 import regex
 
-from duet_trio.speech.boundaries import candidates, scan
+from duet_trio.speech.boundaries import candidates, scan, scan_stalled
 from duet_trio.speech.budget import End
 from duet_trio.speech.measure import MAX_WEIGHT, first_speakable, speakable, speech_units
 
 #: Longest piece in characters.
 MAX_CHARACTERS = 250
+
+#: A clause that is spoken alone because the writer stalls; less of it sounds like a slip.
+STALLED_CLAUSE_UNITS = 30
 
 _LEAST_SHARE = 6  # a forced cut leaves no crumbs in front: at least a sixth of what fits
 _EXTENDS = regex.compile(r"[\p{M}\u200c\u200d\ufe0e\ufe0f]")
@@ -78,6 +81,27 @@ class PieceMaker:
     def take(self) -> Piece | None:
         """The next closed piece, if there is one."""
         return self._closed.popleft() if self._closed else None
+
+    def flush_stalled(self) -> bool:
+        """The writer has stalled: close a piece at the last end that the text has by now.
+
+        That is a sentence end, or a clause end behind at least `STALLED_CLAUSE_UNITS`, also one
+        that the budget found too early or that the next token could still undo. False: the
+        text has no such end, and nothing has changed.
+        """
+        cut = self._sentence_cut
+        if speech_units(self._text[: self._clause_cut]) >= STALLED_CLAUSE_UNITS:
+            cut = max(cut, self._clause_cut)
+        at = candidates(self._text, self._scanned)
+        if at >= 0:
+            end = scan_stalled(self._text, at)
+            long_enough = speech_units(self._text[: end.stop]) >= STALLED_CLAUSE_UNITS
+            if end.kind == "sentence" or (end.kind == "clause" and long_enough):
+                cut = end.stop
+        if not speakable(self._text[:cut]):
+            return False
+        self._close(cut)
+        return True
 
     def finish(self) -> None:
         """The text is complete: what is left becomes the last piece, if it can be spoken."""

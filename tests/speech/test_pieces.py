@@ -183,6 +183,40 @@ def test_the_real_budget_joins_short_sentences() -> None:
         assert got == expected
 
 
+STALLS = {
+    "a sentence": ("It is a fox.", "It is a fox."),
+    "a price": ("It costs $3.14.", "It costs $3.14."),
+    "a number that may go on": ("It costs $3.", None),
+    "behind it a sentence that may not": ("It is late. It costs $3.", "It is late."),
+    "thousands": ("There were, as far as we know, 1,", "There were, as far as we know,"),
+    "a title": ("I asked Dr.", None),
+    "initials": ("It was J.K.", None),
+    "a quotation": ('She said "Hello!"', 'She said "Hello!"'),
+    "a long clause": ("When the evening came at last,", "When the evening came at last,"),
+    "a short clause": ("Well,", None),
+    "a sentence and a short clause": ("Yes. But,", "Yes."),
+    "in the middle": ("She went to the", None),
+    "in the middle of the second": ("She went home. Then she", "She went home."),
+    "nothing to say": ("... !", None),
+    "nothing": ("", None),
+    "Chinese": ("\u4f60\u597d\u3002", "\u4f60\u597d\u3002"),
+    "Chinese, in the middle": ("\u4f60\u597d", None),
+}
+
+
+@pytest.mark.parametrize(("text", "flushed"), STALLS.values(), ids=STALLS)
+def test_what_may_go_when_the_writer_stalls(text: str, flushed: str | None) -> None:
+    for chunks in ([text], list(text)):
+        maker = PieceMaker(Never())
+        for chunk in chunks:
+            maker.feed(chunk)
+        assert maker.flush_stalled() is (flushed is not None)
+        piece = maker.take()
+        assert (piece.text if piece else None) == flushed
+        assert maker.pending == text[len(flushed or "") :]
+        assert not maker.flush_stalled()
+
+
 TEXT = st.text(
     st.sampled_from("abIZ01 .,!?;:—-…\n\"')(。，！”字é\u0301$%"), max_size=120
 ) | st.lists(
@@ -249,3 +283,23 @@ def test_joined_pieces_are_the_text(text: str, ruler: Ruler) -> None:
         spoken = piece[first_speakable(piece) :]
         assert len(spoken) <= MAX_CHARACTERS
         assert speech_units(spoken) <= MAX_UNITS
+
+
+@settings(max_examples=300, deadline=None)
+@given(TEXT, RULERS, st.data())
+def test_flushes_at_any_time_lose_no_text(text: str, ruler: Ruler, data: st.DataObject) -> None:
+    maker = PieceMaker(ruler)
+    joined = ""
+    for chunk in tokens(text):
+        maker.feed(chunk)
+        if data.draw(st.booleans()):
+            maker.flush_stalled()
+        while (piece := maker.take()) is not None:
+            assert speakable(piece.text)
+            joined += piece.text
+        assert text.startswith(joined + maker.pending)
+    maker.finish()
+    while (piece := maker.take()) is not None:
+        joined += piece.text
+    assert text.startswith(joined)
+    assert not speakable(text[len(joined) :])
