@@ -11,21 +11,21 @@ import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Protocol
 from uuid import uuid4
 
 import trio
 
 from duet_trio.errors import ConnectionLostError, EngineError
-from duet_trio.session.answer import BoardLimits, Question
+from duet_trio.session.answer import Question
 from duet_trio.session.conversation import Conversation
-from duet_trio.session.interruption import Interruption
+from duet_trio.session.ears import make_listener
 from duet_trio.session.listener import Listener
 from duet_trio.session.mcp_session import McpSession
 from duet_trio.session.outbox import Outbox
-from duet_trio.session.recognition import Heard, Recognition
+from duet_trio.session.peer import BoardSettings, Facts, Transport
+from duet_trio.session.recognition import Heard
 from duet_trio.session.services import Services
+from duet_trio.session.silence import SilenceWatch
 from duet_trio.session.turn_filter import TurnFilter
 from duet_trio.session.writer import Writer
 from duet_trio.speech.history import History
@@ -35,28 +35,9 @@ from duet_trio.wire.framing import unpack
 from duet_trio.wire.handshake import Handshake
 from duet_trio.wire.messages import Alert, Pong, ServerHello, System, TtsStop
 
+__all__ = ["BoardSession", "Facts", "SessionStatistics", "Transport"]
+
 log = logging.getLogger(__name__)
-
-#: How much later than idle a session in which somebody speaks is closed.
-SPEECH_EXTRA_S = 15.0
-
-
-class Transport(Protocol):
-    """Whole messages both ways. Both calls raise `ConnectionLostError` once the peer is gone."""
-
-    async def send(self, data: str | bytes) -> None:
-        """Send one message. For the writer alone; a cancel tears the stream."""
-
-    async def receive(self) -> str | bytes:
-        """The next message. For the reader alone; a cancel loses nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What is known of a board beside its hello. ``small``: takes the smaller lead."""
-
-    small: bool = True
-    voice: str = ""
 
 
 @dataclass(slots=True)
@@ -76,30 +57,21 @@ class BoardSession:
     ) -> None:
         self._services = services
         self._transport = transport
-        self._facts = facts
         self._scope = trio.CancelScope()
         config = services.config
-        own = config.boards.get(who.device_id)
         self.board = who.device_id
         self._session_id = uuid4().hex
         self.statistics = SessionStatistics()
         self.close_reason = "board gone"
-        self._language = (own and own.language) or config.voice.language
-        self._endpoint_ms = (own and own.endpoint_ms) or config.vad.endpoint_ms
-        voice = (own and own.voice) or facts.voice or config.voice.name
-        prompt = (own and own.system_prompt) or config.llm.system_prompt
-        pacer = config.pacer
-        self._limits = BoardLimits(
-            lead=pacer.small_lead_frames if facts.small else pacer.lead_frames, voice=voice
-        )
+        self._settings = settings = BoardSettings.of(config, self.board, facts)
         self.protocol = BoardProtocol(frozenset(config.voice.wake_words), who.version)
         self.outbox = Outbox(services.recorder, self.board)
         self.conversation = Conversation(
             services,
             self.outbox,
-            History(prompt, max_tokens=config.llm.history_tokens),
+            History(settings.system_prompt, max_tokens=config.llm.history_tokens),
             board=self.board,
-            limits=lambda: self._limits,
+            limits=lambda: settings.limits,
             on_quiet=self._on_quiet,
         )
         self._listener: Listener | None = None
@@ -118,7 +90,7 @@ class BoardSession:
             board=self.board,
             session_id=self._session_id,
             version=lambda: self.protocol.version,
-            deadline_s=pacer.send_s,
+            deadline_s=config.pacer.send_s,
             on_sent=self.protocol.sent,
         )
 
@@ -150,38 +122,31 @@ class BoardSession:
                     nursery.start_soon(self._listener.run)
                     nursery.start_soon(self.conversation.run)
                     nursery.start_soon(self.mcp.run)
-                    nursery.start_soon(self._watch_silence)
+                    nursery.start_soon(self._silence_watch(self._listener).run)
                     await self._read()
             except* ConnectionLostError as group:
                 log.info("board %s: %s", self.board, group.exceptions[0])
 
     def _make_listener(self, nursery: trio.Nursery) -> Listener:
-        recognition = Recognition(
-            self._services.asr,
+        return make_listener(
+            self._services,
             nursery,
+            self.conversation,
             board=self.board,
-            language=lambda: self._language,
+            language=self._settings.language,
+            endpoint_ms=self._settings.endpoint_ms,
             on_heard=self._on_heard,
             on_failure=self._on_asr_failure,
-            patience_s=self._services.config.vad.patience_ms / 1000,
         )
-        interruption = Interruption(
-            self._services.config,
-            board=self.board,
-            endpoint_ms=self._endpoint_ms,
-            told=self._services.told_of_barge_in,
+
+    def _silence_watch(self, listener: Listener) -> SilenceWatch:
+        return SilenceWatch(
+            self._services.config.server,
+            has_greeted=lambda: self.protocol.greeted,
+            last_sent=lambda: self._writer.last_sent,
             is_answering=lambda: self.conversation.is_answering,
-            on_interruption=partial(self.conversation.abort, "barge_in"),
-        )
-        return Listener(
-            self._services.config,
-            self._services.detector.stream(),
-            recognition,
-            self._services.recorder,
-            interruption,
-            board=self.board,
-            endpoint_ms=self._endpoint_ms,
-            turns=self._services.ear_turns,
+            in_speech=lambda: listener.in_speech,
+            close=self.close,
         )
 
     async def _send(self, data: str | bytes) -> None:
@@ -274,23 +239,3 @@ class BoardSession:
             self._listener.mute()
         else:
             self._listener.gate.open_after(playback_end)
-
-    async def _watch_silence(self) -> None:
-        """Close a session that never says hello, and an idle one before the board thinks it dead.
-
-        Only what *we* sent counts: a board in *listening* streams for ever, and it counts a
-        channel dead 120 s after our last message.
-        """
-        server = self._services.config.server
-        await trio.sleep(server.hello_s)
-        if not self.protocol.greeted:
-            self.close("no hello")
-            await trio.sleep_forever()
-        while True:
-            idle_at = self._writer.last_sent + server.idle_close_s
-            late_s = trio.current_time() - idle_at
-            # Nobody is cut off in mid-sentence, but at some point it is noise.
-            spoken = self.listener.in_speech and late_s < SPEECH_EXTRA_S
-            if late_s >= 0 and not self.conversation.is_answering and not spoken:
-                self.close("idle")
-            await trio.sleep_until(max(idle_at, trio.current_time() + 1))
