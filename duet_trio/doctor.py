@@ -28,6 +28,7 @@ from duet_trio.config import Config
 from duet_trio.engines.silero import find_model
 from duet_trio.errors import UsageError
 from duet_trio.memory_plan import MemoryPlan, plan
+from duet_trio.memory_plan.rows import VRAM_SPARE_MIB
 from duet_trio.models.model_set import Kind
 from duet_trio.models.paths import locate, require
 from duet_trio.opus import find_libopus, load_opus
@@ -107,17 +108,18 @@ def memory(config: Config, planned: MemoryPlan | None) -> Iterator[Finding]:
         return
     now = planned.measured
     if (config.llm.gpu or config.tts.gpu) and now.vram_total_mib is None:
+        seen = f"{now.gpu_name} does not say what it has" if now.gpu_name else "no NVIDIA card seen"
         mend = "here the plan below is all there is; a GPU build without a card runs on the CPU"
-        yield Finding("note", "VRAM", "no NVIDIA card seen (nvidia-smi)", mend)
-    sizes = (
-        ("VRAM", planned.vram_mib, now.vram_total_mib),
-        ("RAM", planned.ram_mib, now.ram_total_mib),
-    )
-    for what, needed, there in sizes:
-        if there is not None and needed > there:
-            turns = ", ".join(advice.change for advice in planned.advice[:3])
-            mend = f"turn: {turns}" if turns else "take smaller models"
-            yield Finding("BAD", what, f"{needed:,.0f} MiB planned, {there:,.0f} there", mend)
+        yield Finding("note", "VRAM", f"{seen} (nvidia-smi)", mend)
+    own = planned.own_cure
+    if planned.vram_mib and own is not None and (own.changes or not own.enough):
+        detail = f"{planned.vram_mib:,.0f} MiB planned, {now.vram_total_mib:,.0f} there"
+        yield Finding("BAD", "VRAM", f"{detail}, {VRAM_SPARE_MIB} of it to stay free", str(own))
+    if now.ram_total_mib is not None and planned.ram_mib > now.ram_total_mib:
+        turns = ", ".join(advice.change for advice in planned.advice if advice.ram_mib >= 1)
+        mend = f"turn: {turns}" if turns else "take smaller models"
+        detail = f"{planned.ram_mib:,.0f} MiB planned, {now.ram_total_mib:,.0f} there"
+        yield Finding("BAD", "RAM", detail, mend)
 
 
 def installed_parts(config: Config) -> Iterator[Finding]:

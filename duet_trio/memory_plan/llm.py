@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from duet_trio.config import LlmSection
 from duet_trio.engines.gguf import Gguf, SkippedArray
+from duet_trio.errors import MissingFileError
 from duet_trio.memory_plan.rows import MIB, Row
 
 #: Tokens per evaluation: the adapter's ``CHUNK_TOKENS``.
@@ -61,8 +62,14 @@ def plan_llm(head: Gguf, section: LlmSection) -> Iterator[Row]:
 
 
 def layers_of(head: Gguf) -> list[Layer]:
-    """Each layer's share of the KV cache."""
+    """Each layer's share of the KV cache. Raises `MissingFileError` for what has no such layers."""
     count = head.whole("block_count")
+    # Every layer has several tensors: a larger count is damage, and would be planned for ever.
+    if not 0 < count <= len(head.tensors):
+        raise MissingFileError(
+            f"llm.model = {head.path}: {count} layers in {len(head.tensors)} tensors; "
+            "no language model, or damaged: take another file"
+        )
     heads = _per_layer(head, "attention.head_count_kv", count, head.whole("attention.head_count"))
     width = head.whole("embedding_length") // max(1, head.whole("attention.head_count", 1))
     key = head.whole("attention.key_length", width)
@@ -90,13 +97,15 @@ def _sliding(head: Gguf, count: int) -> list[bool]:
 def _per_layer(head: Gguf, key: str, count: int, default: int) -> list[int]:
     value = head.metadata.get(f"{head.architecture}.{key}", default)
     if isinstance(value, list) and len(value) == count:
-        return [int(item) for item in value]
-    return [int(value) if isinstance(value, int) else default] * count
+        return [item if isinstance(item, int) else default for item in value]
+    return [value if isinstance(value, int) else default] * count
 
 
 def _cells(head: Gguf, section: LlmSection) -> tuple[int, int]:
     """Positions per sequence: in full layers, and in sliding ones."""
-    full = -(-section.context // _CELL_STEP) * _CELL_STEP
+    # The adapter asks for no more than the model was trained for.
+    context = min(section.context, head.whole("context_length") or section.context)
+    full = -(-context // _CELL_STEP) * _CELL_STEP
     window = head.whole("attention.sliding_window")
     if not window or section.swa_full:
         return full, full
@@ -117,7 +126,8 @@ def _kv_mib(layers: list[Layer], full: int, sliding: int) -> float:
 def _compute_mib(head: Gguf) -> float:
     """Logits of a whole batch, and the widest activations (see the module's text)."""
     tokens = head.metadata.get("tokenizer.ggml.tokens")
-    known = tokens.length if isinstance(tokens, SkippedArray) else len(tokens or ())
+    known = tokens.length if isinstance(tokens, SkippedArray) else 0
+    known = len(tokens) if isinstance(tokens, list) else known
     vocabulary = head.whole("vocab_size", known)
     wide = 2 * head.whole("feed_forward_length") + 16 * head.whole("embedding_length")
     return BATCH_TOKENS * (vocabulary + wide) * 4 / MIB
@@ -132,7 +142,7 @@ class _Weights:
         for tensor in head.tensors:
             size = tensor.size_bytes / MIB
             part = tensor.name.split(".")
-            if part[0] == "blk":
+            if part[0] == "blk" and len(part) > 1 and part[1].isdecimal():
                 if int(part[1]) >= first_gpu:
                     self.gpu += size
                 else:

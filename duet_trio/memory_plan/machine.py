@@ -21,17 +21,18 @@ def measure(command: Sequence[str] = _QUERY) -> Measured:
     ram = _ram_mib()
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_LIMIT_S, check=False
-        )
+            command, capture_output=True, timeout=_LIMIT_S, check=False, encoding="utf-8",
+            errors="replace",
+        )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return Measured(ram_total_mib=ram)
     line = done.stdout.splitlines()[0] if done.returncode == 0 and done.stdout else ""
-    name, _, figures = line.partition(",")
+    name, *figures = (field.strip() for field in line.rsplit(",", 2))
     try:
-        total, used = (float(figure) for figure in figures.split(","))
+        total, used = (float(figure) for figure in figures)
     except ValueError:  # "[N/A]" on cards that share the machine's memory
-        return Measured(gpu_name=name.strip(), ram_total_mib=ram)
-    return Measured(name.strip(), total, used, ram)
+        return Measured(gpu_name=name, ram_total_mib=ram)
+    return Measured(name, total, used, ram)
 
 
 def _ram_mib() -> float | None:

@@ -74,6 +74,7 @@ def _gemma_4_e4b(path: Path, size: int) -> Gguf:
         table.matrix(f"{name}.proj.weight", hidden, per_layer, "Q4_0")
     keys = {
         "block_count": layers,
+        "context_length": 131_072,
         "embedding_length": hidden,
         "feed_forward_length": feed,
         "attention.head_count": 8,

@@ -37,6 +37,23 @@ class Advice:
 
 
 @dataclass(frozen=True, slots=True)
+class Cure:
+    """Keys to turn together so that it fits; without any it does as it is."""
+
+    changes: tuple[str, ...]
+    vram_mib: float  # planned with all of them turned
+    enough: bool
+
+    def __str__(self) -> str:
+        """For people: what to do."""
+        turn = " and ".join(self.changes)
+        if self.enough:
+            return f"turn {turn}: then {self.vram_mib:,.0f} MiB are planned"
+        tried = f"even with {turn} {self.vram_mib:,.0f} MiB are planned; " if turn else ""
+        return f"no key is enough: {tried}take smaller models"
+
+
+@dataclass(frozen=True, slots=True)
 class Measured:
     """What the machine itself says now (None: it does not)."""
 
@@ -55,6 +72,8 @@ class MemoryPlan:
     missing: tuple[str, ...] = ()  # files that could not be read: their share is not counted
     published: tuple[str, ...] = ()  # not there yet: planned from published dimensions
     measured: Measured = Measured()
+    cure: Cure | None = None  # for the reference card
+    own_cure: Cure | None = None  # for the card that was measured
 
     @property
     def vram_mib(self) -> float:
@@ -99,6 +118,8 @@ class MemoryPlan:
         lines += self._measured_lines()
         if self.fits_vram is False or self.fits_ram is False:
             lines += [f"to turn: {one.change}: saves {_saving(one)}" for one in self.advice]
+        if self.fits_vram is False and self.cure is not None:
+            lines.append(f"to fit: {self.cure}")
         return "\n".join(line.rstrip() for line in lines)
 
     def _measured_lines(self) -> list[str]:
@@ -108,6 +129,8 @@ class MemoryPlan:
                 f"this card ({now.gpu_name}): {now.vram_used_mib:,.0f} of"
                 f" {now.vram_total_mib:,.0f} MiB in use now (nvidia-smi)"
             )
+        elif now.gpu_name:
+            lines.append(f"this card ({now.gpu_name}): nvidia-smi does not say what it has")
         else:
             lines.append("this machine: no NVIDIA card seen (nvidia-smi)")
         if now.ram_total_mib is not None:

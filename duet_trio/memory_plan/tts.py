@@ -12,9 +12,11 @@ system drops when it needs them, and which are not counted here.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from duet_trio.config import TtsSection
 from duet_trio.engines.gguf import Gguf
+from duet_trio.errors import MissingFileError
 from duet_trio.memory_plan.rows import MIB, Row
 
 #: libqwen keeps K and V as 32-bit floats for a fixed number of positions.
@@ -39,6 +41,10 @@ def plan_qwen(talker: Gguf, codec: Gguf, section: TtsSection) -> Iterator[Row]:
     main = talker.weight_bytes(lambda name: name.startswith("talker."))
     predictor = talker.weight_bytes(lambda name: name.startswith("code_pred."))
     decoder = decoder_bytes(codec)
+    for head, key, size in ((talker, "model", main), (codec, "codec", decoder)):
+        if not size:
+            what = "talker" if key == "model" else "codec"
+            raise MissingFileError(f"tts.{key} = {head.path}: no {what} in it; name another file")
     yield row("talker", (main - embedding) / MIB)
     yield row("text embedding", embedding / MIB, _NO_SWITCH)
     yield row("code predictor", predictor / MIB)
@@ -55,6 +61,23 @@ def plan_qwen(talker: Gguf, codec: Gguf, section: TtsSection) -> Iterator[Row]:
     yield row("compute buffers", COMPUTE_MIB, "measured on a CPU")
     vram = CUDA_CONTEXT_MIB if section.gpu else 0.0
     yield Row("tts", "process", vram, PROCESS_MIB, "assumed")
+
+
+def plan_folder(folder: Path, section: TtsSection) -> Iterator[Row]:
+    """The rows for engines that take a folder of models: by the sizes of its files."""
+    folder = folder.parent if folder.suffix == ".gguf" else folder
+    size = sum(path.stat().st_size for path in folder.glob("*.gguf"))
+    if not size:
+        raise MissingFileError(f"tts.model = {folder}: no GGUF files in it; correct the path")
+    vram = section.gpu
+    note = "size of the files; what the engine adds to it is not known"
+    yield Row("tts", "models", size / MIB if vram else 0.0, 0.0 if vram else size / MIB, note)
+    yield Row("tts", "process", CUDA_CONTEXT_MIB if vram else 0.0, PROCESS_MIB, "assumed")
+
+
+def plan_tone() -> Row:
+    """The engine that needs no model."""
+    return Row("tts", "process", 0.0, PROCESS_MIB, "assumed")
 
 
 def decoder_bytes(codec: Gguf) -> int:

@@ -225,5 +225,5 @@ def test_a_folder_in_the_place_of_a_file_is_damage(shop: Shop) -> None:
     (shop.folder / "llm/big.gguf").unlink()
     (shop.folder / "llm/big.gguf").mkdir()
     assert [state for _, state in pull_module.states(shop.set, shop.folder)] == ["damaged", "there"]
-    with pytest.raises(UsageError, match="cannot write to .*directory"):
+    with pytest.raises(UsageError, match=r"cannot write to .*directory"):
         shop.pull()
