@@ -12,6 +12,7 @@
     ├─ ConnectionLostError   the other side is gone or no longer reads
     └─ EngineError           a speech recogniser, language model or voice failed
        ├─ EngineFailedError      it said so itself; its worker lives
+       │  └─ UnreadableError         a voice that lacks a text's script: no second try will help
        ├─ EngineHungError        a deadline passed; its worker was killed
        ├─ EngineCrashedError     its process died or broke the pipe protocol
        └─ EngineUnavailableError it is not ready (loading for too long, failed for good)
@@ -75,6 +76,17 @@ class EngineError(DuetError):
 
 class EngineFailedError(EngineError):
     """The engine reported an error; its worker is alive and usable."""
+
+
+#: The ``reason`` of an `UnreadableError`; by it the error is known again behind a worker's pipe.
+UNREADABLE = "this voice cannot read the text"
+
+
+class UnreadableError(EngineFailedError):
+    """The voice can say nothing of this text (another script, signs alone)."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, engine="tts", reason=UNREADABLE)
 
 
 class EngineHungError(EngineError):

@@ -28,6 +28,7 @@ EVENTS: dict[str, tuple[str, ...]] = {
     "piece": ("index", "text"),
     "tts.start": ("piece", "text"),
     "tts.end": ("piece", "audio_ms", "capped"),
+    "tts.skipped": ("piece", "text", "whole"),  # text that the voice cannot read
     "pcm": ("piece", "audio_ms"),
     "frame": ("sequence", "due"),  # into the outbox
     "sent": ("what",),  # left the writer; a frame carries ``sequence`` and ``due`` as well

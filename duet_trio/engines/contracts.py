@@ -164,10 +164,13 @@ class SpeechRequest:
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """How a piece ended: seconds of audio delivered; whether the cap cut it."""
+    """How a piece ended: seconds of audio delivered; whether the cap cut it; whether the voice
+    left words out because it cannot read them (nothing at all: it raises `UnreadableError`).
+    """
 
     audio_s: float
     capped: bool = False
+    incomplete: bool = False
 
 
 class Tts(Protocol):

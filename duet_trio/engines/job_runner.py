@@ -127,7 +127,7 @@ class RunningJob:
                 return DoneWrite(self.job.id, result)
             case Spoken() if self._cap is not None:
                 capped = self._cap.capped or result.capped
-                return DoneSpeak(self.job.id, Spoken(self._cap.audio_s, capped))
+                return DoneSpeak(self.job.id, Spoken(self._cap.audio_s, capped, result.incomplete))
             case _:
                 return Failed(self.job.id, f"the adapter returned {result!r}")
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from duet_trio.engines.contracts import EngineKind
 from duet_trio.errors import (
+    UNREADABLE,
     EngineCrashedError,
     EngineFailedError,
     EngineHungError,
     EngineUnavailableError,
+    UnreadableError,
 )
 
 NAMES: dict[EngineKind, str] = {
@@ -31,6 +33,8 @@ def crashed(kind: EngineKind, detail: str) -> EngineCrashedError:
 
 def failed(kind: EngineKind, detail: str, reason: str = "") -> EngineFailedError:
     """The engine said so itself, maybe with words for people."""
+    if reason == UNREADABLE:
+        return UnreadableError(detail)
     return EngineFailedError(
         f"{kind}: {detail.removeprefix(f'{kind}: ')}",
         engine=kind,

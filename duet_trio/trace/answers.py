@@ -123,7 +123,7 @@ class RawAnswer:
                 self.llm_tokens = None if tokens is None else int(tokens)
             case "piece":
                 self.pieces.append((t, whole(event, "index"), text(event, "text")))
-            case "tts.start" | "tts.end" | "pcm":
+            case "tts.start" | "tts.end" | "tts.skipped" | "pcm":
                 self._take_speech(event)
             case "frame":
                 self.queued.append(t)
@@ -155,6 +155,8 @@ class RawAnswer:
         if event["event"] == "pcm":
             audio_s = (number(event, "audio_ms") or 0.0) / 1e3
             piece.blocks.append((t, min(max(audio_s, 0.0), LONGEST_BLOCK_S)))
+        elif event["event"] == "tts.skipped":
+            piece.ended = t  # of a piece spoken in part, `tts.end` follows
         elif event["event"] == "tts.end":
             piece.ended = t
             piece.capped = event.get("capped") is True

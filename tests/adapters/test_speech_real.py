@@ -17,7 +17,7 @@ from duet_trio.engines.adapters.piper import PiperAdapter
 from duet_trio.engines.adapters.whisper import WhisperAdapter
 from duet_trio.engines.contracts import LISTEN_RATE_HZ, SPEECH_RATE_HZ, Transcript
 from duet_trio.engines.pipe import SpeakJob, TranscribeJob
-from duet_trio.errors import ConfigError, EngineFailedError, MissingFileError
+from duet_trio.errors import ConfigError, MissingFileError, UnreadableError
 
 pytestmark = pytest.mark.models
 
@@ -153,9 +153,26 @@ def test_a_cancel_before_the_first_sentence_gives_nothing(piper: PiperAdapter) -
 def test_what_cannot_be_read_aloud_is_an_error_with_a_plain_reason(
     piper: PiperAdapter, text: str
 ) -> None:
-    with pytest.raises(EngineFailedError) as caught:
+    with pytest.raises(UnreadableError) as caught:
         speak(piper, text)
     assert caught.value.reason == "this voice cannot read the text"
+
+
+@pytest.mark.parametrize(
+    ("text", "incomplete"),
+    [
+        ("Hello there.", False),
+        ("She said: \u4f60\u597d\u5417. Then she went.", True),
+        ("The na\u00efve caf\u00e9 costs $5, or 3\u00bd \u20ac \u2026 really!", False),
+        ("It is \u043f\u0440\u0438\u0432\u0435\u0442.", True),
+    ],
+)
+def test_words_in_other_scripts_are_left_out_and_that_is_said(
+    piper: PiperAdapter, text: str, incomplete: bool
+) -> None:
+    spoken = piper.speak(SpeakJob(1, text, 1, 1, cap_s=30.0), lambda _block: None, never)
+    assert spoken.audio_s > 0.3
+    assert spoken.incomplete is incomplete
 
 
 def test_silence_and_noise_are_told_by_their_figures(whisper: WhisperAdapter) -> None:

@@ -16,10 +16,20 @@ import numpy as np
 import numpy.typing as npt
 
 from duet_trio.engines.adapter import Flag, Loaded
-from duet_trio.engines.adapters.piper_phonemes import phoneme_ids, phonemes_of, plain_english
+from duet_trio.engines.adapters.piper_phonemes import (
+    has_foreign_letters,
+    phoneme_ids,
+    phonemes_of,
+    plain_english,
+)
 from duet_trio.engines.contracts import SPEECH_RATE_HZ, Spoken
 from duet_trio.engines.pipe import SpeakJob
-from duet_trio.errors import ConfigError, EngineFailedError, MissingLibraryError
+from duet_trio.errors import (
+    ConfigError,
+    EngineFailedError,
+    MissingLibraryError,
+    UnreadableError,
+)
 from duet_trio.models.paths import damaged, locate, require
 
 WHAT = "voice"
@@ -93,7 +103,7 @@ class PiperAdapter:
         emit_block: Callable[[bytes], None],
         cancelled: Flag,
     ) -> Spoken:
-        """Speak ``job.text``. Raises `EngineFailedError` when nothing in it can be read aloud."""
+        """Speak ``job.text``. Raises `UnreadableError` when nothing in it can be."""
         if self._session is None:
             raise EngineFailedError("tts: not loaded", engine="tts")
         self._options = options = self._onnxruntime.RunOptions()
@@ -105,15 +115,13 @@ class PiperAdapter:
             spoke = True
             blocks.add(self._synthesise(line, job.voice, options))
         if not spoke and not cancelled():
-            raise EngineFailedError(
-                f"tts: nothing to read aloud in {job.text[:60]!r}",
-                engine="tts",
-                reason="this voice cannot read the text",
-            )
+            raise UnreadableError(f"tts: nothing to read aloud in {job.text[:60]!r}")
         if not cancelled():
             blocks.finish()
         self._options = None
-        return Spoken(audio_s=blocks.samples / SPEECH_RATE_HZ)
+        return Spoken(
+            audio_s=blocks.samples / SPEECH_RATE_HZ, incomplete=has_foreign_letters(job.text)
+        )
 
     def _read_description(self, tree: dict[str, Any]) -> None:
         self._rate_hz = int(tree["audio"]["sample_rate"])

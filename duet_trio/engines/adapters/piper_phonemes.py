@@ -103,6 +103,14 @@ def plain_english(text: str) -> str:
     return folded
 
 
+def has_foreign_letters(text: str) -> bool:
+    """Whether there are letters or digits that the English lexicon leaves out: other scripts'."""
+    return any(
+        char.isalnum() and not unicodedata.name(char, "").startswith(("LATIN", "DIGIT"))
+        for char in plain_english(text)
+    )
+
+
 def espeak_word(text: str, phonemes: Sequence[str]) -> str:
     """One word's gruut phonemes as eSpeak would write them."""
     bare = [phoneme.lstrip(_STRESS).replace("\u0361", "") for phoneme in phonemes]
