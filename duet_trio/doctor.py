@@ -32,6 +32,7 @@ from duet_trio.memory_plan.rows import VRAM_SPARE_MIB
 from duet_trio.models.model_set import Kind
 from duet_trio.models.paths import locate, require
 from duet_trio.opus import find_libopus, load_opus
+from duet_trio.voices.configured import configured_voices, describe_voice
 
 Verdict = Literal["ok", "note", "BAD"]
 
@@ -216,8 +217,11 @@ def native_voice(config: Config) -> Iterator[Finding]:
         return f"model {describe_pair(talker, codec).identity} in {talker}"
 
     yield _usable("tts", library)
-    if settings["library"] != "tone":
-        yield _usable("tts", model)
+    if settings["library"] == "tone":
+        return
+    yield _usable("tts", model)
+    for name in configured_voices(config):
+        yield _usable("voice", partial(describe_voice, config, name))
 
 
 def _usable(what: str, look: Callable[[], str]) -> Finding:
