@@ -21,19 +21,11 @@ from duet_trio.opus import Decoder
 from duet_trio.session.backlog import Backlog, HeardPacket, KeyUp
 from duet_trio.session.interruption import Interruption
 from duet_trio.session.loop_turns import LoopTurns
-from duet_trio.session.recognition import Recognition, Speech
+from duet_trio.session.recognition import Recognition
 from duet_trio.session.services import VoiceActivity
+from duet_trio.session.utterances import Utterances
 from duet_trio.speech.echo_gate import HalfDuplex
-from duet_trio.speech.endpoint import (
-    CHUNK_BYTES,
-    Discarded,
-    Endpointer,
-    Event,
-    Speculate,
-    SpeechResumed,
-    SpeechStarted,
-    Utterance,
-)
+from duet_trio.speech.endpoint import CHUNK_BYTES, Endpointer, Event, SpeechStarted
 from duet_trio.wire.messages import FRAME_DURATIONS_MS, ListenMode
 
 #: Packets that a board may still send after the talk key went up, and how long they are awaited.
@@ -75,7 +67,7 @@ class Listener:
         self._vad = config.vad
         self._turns = turns if turns is not None else LoopTurns()
         self._activity = activity
-        self._recognition = recognition
+        self._utterances = Utterances(recognition, recorder, board=board)
         self._recorder = recorder
         self._interruption = interruption
         self._board = board
@@ -87,8 +79,6 @@ class Listener:
         self._key_down = False
         self._starts = 0  # `listen start` so far
         self._was_gated = False
-        self._over_answer = False  # the utterance under way began as an interruption
-        self._last_voice_at = 0.0
         self.gate = HalfDuplex()
         self.statistics = ListenerStatistics()
         recognition.still_speaking = lambda: self.in_speech
@@ -135,7 +125,7 @@ class Listener:
     def forget(self) -> None:
         """Drop the utterance being heard and the recognition being made of the last one."""
         self._backlog.clear()
-        self._recognition.drop()
+        self._utterances.drop()
         self._fresh()
 
     def mute(self) -> None:
@@ -154,7 +144,7 @@ class Listener:
         self._endpointer.reset(hold=self._mode == "manual")
         self._interruption.reset()
         self._activity.reset()
-        self._over_answer = False
+        self._utterances.over_answer = False
 
     def _blame(self, error: str) -> None:
         """Into the trace, once per kind and session: such things come in floods."""
@@ -168,7 +158,7 @@ class Listener:
             if not self._backlog:
                 await self._wait()
                 continue
-            async with self._turns.turn(_nothing):
+            async with self._turns.turn(lambda: 0):  # among ears first come, first served
                 # Taken only now: what is forgotten while waiting must not be heard.
                 item = self._backlog.take() if self._backlog else None
                 if isinstance(item, HeardPacket):
@@ -237,7 +227,7 @@ class Listener:
     def _interrupted(self) -> None:
         """The answer has been ended; the pre-roll and the speech so far are the next question's."""
         self._was_gated = False
-        self._over_answer = True
+        self._utterances.over_answer = True
         self._endpointer = self._interruption.take(self._endpointer)
         self.gate.open_after(-math.inf)
         self._handle([SpeechStarted()])
@@ -251,46 +241,8 @@ class Listener:
     def _probability(self, chunk: bytes) -> float:
         probability = self._activity.probability(chunk)
         if probability >= self._vad.threshold:
-            self._last_voice_at = trio.current_time()
+            self._utterances.voiced()
         return probability
 
     def _handle(self, events: list[Event]) -> None:
-        for event in events:
-            match event:
-                case SpeechStarted():
-                    self._recorder.emit("speech.start", board=self._board)
-                case Speculate():
-                    self._recognition.speculate(event.pcm)
-                case SpeechResumed():
-                    self._recognition.resume()
-                case Utterance():
-                    self._end(event)
-                case Discarded():
-                    self._recognition.settle()
-
-    def _end(self, utterance: Utterance) -> None:
-        self._recorder.emit(
-            "speech.end",
-            board=self._board,
-            audio_ms=round(len(utterance.pcm) / 32),
-            endpoint_ms=round(utterance.endpoint_ms),
-        )
-        speech = Speech(
-            utterance.pcm,
-            round(utterance.speech_ms),
-            self._last_voice_at,
-            self._over_answer,
-            whole=self._mode == "manual" and not self._key_down,
-        )
-        self._over_answer = False
-        self._recognition.utterance(
-            speech,
-            speculation_valid=utterance.speculation_valid,
-            # With the key down the cap only cuts what is recognised in one go.
-            cut_short=utterance.capped and not self._key_down,
-        )
-
-
-def _nothing() -> int:
-    """Among ears nobody is more urgent: first come, first served."""
-    return 0
+        self._utterances.handle(events, mode=self._mode, key_down=self._key_down)
