@@ -12,7 +12,7 @@ int32_t dv_loud(const float *pcm, int32_t samples, int32_t window, float energy,
         float sum[4] = {0, 0, 0, 0}; /* four chains: one would wait for each addition */
         int32_t k = 0;
         uint8_t is_loud;
-        for (; k + 4 <= window; k += 4)
+        for (; window - k >= 4; k += 4)
             for (int32_t lane = 0; lane < 4; lane++)
                 sum[lane] += pcm[at + k + lane] * pcm[at + k + lane];
         for (; k < window; k++) sum[0] += pcm[at + k] * pcm[at + k];
@@ -29,7 +29,8 @@ void dv_pcm16(const float *pcm, int32_t samples, int16_t *out) {
     const float round = 12582912.0f;
     for (int32_t i = 0; i < samples; i++) {
         float value = pcm[i] * 32767.0f;
-        value = value > 32767.0f ? 32767.0f : value < -32767.0f ? -32767.0f : value;
+        value = value < 32767.0f ? value : 32767.0f; /* NaN too: no cast is undefined */
+        value = value > -32767.0f ? value : -32767.0f;
         out[i] = (int16_t)((value + round) - round);
     }
 }

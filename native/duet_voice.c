@@ -7,10 +7,9 @@
 #include <stdlib.h>
 
 #define TEXT_BYTES_MAX 8192       /* libqwen fails beyond 4096 text tokens */
+#define EMBEDDING_MOST 1e6f
 #define REFERENCE_SAMPLES_MIN 12000   /* 0.5 s */
 #define REFERENCE_SAMPLES_MAX 1440000 /* 60 s */
-#define CODE_FRAMES_MAX 750           /* 60 s */
-#define CODEBOOKS_MAX 64
 
 static const dv_driver *const drivers[] = {
     &dv_tone_driver, &dv_libqwen_driver, &dv_value_driver, &dv_pointer_driver,
@@ -23,13 +22,6 @@ void dv_say(char *error, size_t error_size, const char *format, ...) {
     va_start(list, format);
     vsnprintf(error, error_size, format, list);
     va_end(list);
-}
-
-char *dv_copy(const char *text) {
-    size_t size = strlen(text) + 1;
-    char *copy = malloc(size);
-    if (copy) memcpy(copy, text, size);
-    return copy;
 }
 
 int32_t dv_bind(dv_engine *engine, const char *const *names, int needed, int all,
@@ -71,11 +63,18 @@ static uint32_t decode(const unsigned char *text, int *length) {
     return code;
 }
 
+/* Spaces, and what shows nothing: marks of direction, joiners, selectors, fillers, tags. */
 static int is_blank(uint32_t code) {
-    return code <= 0x20 || code == 0x85 || code == 0xa0 || code == 0x1680 || code == 0x180e
-        || (code >= 0x2000 && code <= 0x200f) || code == 0x2028 || code == 0x2029
-        || code == 0x202f || code == 0x205f || code == 0x2060 || code == 0x3000
-        || code == 0xfeff;
+    static const uint32_t ranges[][2] = {
+        {0x00, 0x20}, {0x85, 0x85}, {0xa0, 0xa0}, {0xad, 0xad}, {0x34f, 0x34f}, {0x61c, 0x61c},
+        {0x115f, 0x1160}, {0x1680, 0x1680}, {0x17b4, 0x17b5}, {0x180b, 0x180f},
+        {0x2000, 0x200f}, {0x2028, 0x202f}, {0x205f, 0x206f}, {0x2800, 0x2800},
+        {0x3000, 0x3000}, {0x3164, 0x3164}, {0xfe00, 0xfe0f}, {0xfeff, 0xfeff},
+        {0xffa0, 0xffa0}, {0xfff9, 0xfffb}, {0xe0000, 0xe0fff},
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+        if (code >= ranges[i][0] && code <= ranges[i][1]) return 1;
+    return 0;
 }
 
 /* NULL when the engine may have this text, else why not. */
@@ -136,7 +135,7 @@ static const dv_driver *driver_for(void *library, const char *name) {
 static int32_t open_checked(dv_engine *engine, const dv_options *options, char *error,
                             size_t error_size) {
     const char *name = options->engine && options->engine[0] ? options->engine : NULL;
-    char why[256] = "";
+    char why[PATH_BYTES_MAX + 256] = ""; /* the loader's words often begin with the path */
     int called = 0;
     int32_t status;
 
@@ -165,7 +164,7 @@ static int32_t open_checked(dv_engine *engine, const dv_options *options, char *
         }
         engine->library = port_load(options->library, why, sizeof why);
         if (!engine->library) {
-            int named = strstr(why, options->library) == why; /* dlerror often says the path */
+            int named = !strncmp(why, options->library, strlen(options->library));
             dv_say(error, error_size, "%s%s%s", named ? "" : options->library, named ? "" : ": ",
                    why);
             return DV_MISSING;
@@ -180,6 +179,12 @@ static int32_t open_checked(dv_engine *engine, const dv_options *options, char *
         }
     }
     status = engine->driver->open(engine, options, &called, error, error_size);
+    if (!status && (engine->info.codebooks < 0 || engine->info.codebooks > CODEBOOKS_MAX)) {
+        dv_say(error, error_size, "the engine says that it has %d codebooks",
+               (int)engine->info.codebooks);
+        engine->driver->close(engine);
+        status = DV_MODEL;
+    }
     /* ggml keeps globals and threads: what has run once is never unmapped. */
     if (status && engine->library && !called) port_unload(engine->library);
     return status;
@@ -251,6 +256,17 @@ static const char *reference_fault(const dv_engine *engine, const dv_reference *
     return NULL;
 }
 
+/* What would be refused when it is to speak; told now, while its maker is known. */
+static const char *made_fault(const dv_engine *engine, const dv_voice *voice) {
+    int32_t count = voice->code_frames * voice->codebooks; /* both are small, see the drivers */
+    for (int32_t i = 0; i < voice->embedding_length; i++)
+        if (!(fabsf(voice->embedding[i]) <= EMBEDDING_MOST)) return "with NaN in it";
+    for (int32_t i = 0; i < count && engine->codebook_size; i++)
+        if (voice->codes[i] < 0 || voice->codes[i] >= engine->codebook_size)
+            return "with codes out of range";
+    return NULL;
+}
+
 int32_t dv_make_voice(dv_engine *engine, const dv_reference *given, dv_voice *voice, char *error,
                       size_t error_size) {
     dv_reference reference;
@@ -279,11 +295,11 @@ int32_t dv_make_voice(dv_engine *engine, const dv_reference *given, dv_voice *vo
         return DV_BUSY;
     }
     status = engine->driver->make_voice(engine, &reference, voice, error, error_size);
-    for (int32_t i = 0; !status && i < voice->embedding_length; i++)
-        if (!isfinite(voice->embedding[i])) {
-            dv_say(error, error_size, "the engine made a voice with NaN in it");
-            status = DV_FAILED;
-        }
+    why = status ? NULL : made_fault(engine, voice);
+    if (why) {
+        dv_say(error, error_size, "the engine made a voice %s", why);
+        status = DV_FAILED;
+    }
     if (status) dv_free_voice(voice);
     port_swap(&engine->busy, 0);
     return status;
@@ -350,11 +366,12 @@ static const char *voice_fault(const dv_engine *engine, const dv_request *reques
         if (request->embedding_length != engine->info.embedding_length)
             return "the voice was made for another model: its embedding has the wrong length";
         for (int32_t i = 0; i < request->embedding_length; i++)
-            if (!(fabsf(request->embedding[i]) <= 1e6f)) return "the voice has NaN in it";
+            if (!(fabsf(request->embedding[i]) <= EMBEDDING_MOST)) return "the voice has NaN in it";
     }
     if (request->codes) {
         int64_t count = (int64_t)request->code_frames * engine->info.codebooks;
-        if (!(engine->info.can & DV_CAN_ICL) || !engine->codebook_size)
+        if (!(engine->info.can & DV_CAN_ICL) || !engine->codebook_size
+            || !engine->info.codebooks)
             return "this engine takes no reference codes";
         if (!request->embedding || !request->transcript)
             return "reference codes need an embedding and a transcript";

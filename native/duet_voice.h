@@ -6,7 +6,7 @@
  *  - dv_speak blocks and gives its PCM in blocks to a callback, on the thread that the engine
  *    chooses. It returns when the engine is idle again. There are no threads here.
  *  - dv_cancel may be called from any thread at any time between dv_open and dv_close.
- *    It names a job, so that a late cancel never hits the next one.
+ *    It names a job, so that a late cancel never hits the next one; the last one counts.
  *  - Requests that would make an engine abort the process are refused here, before the engine
  *    sees them (DV_REFUSED): blank text, control tokens, NaN, codes and sampling values out of
  *    range, an embedding of the wrong length.

@@ -7,6 +7,9 @@
 #include "duet_voice.h"
 
 #define DV_SYMBOLS 24
+#define CODEBOOKS_MAX 64
+#define CODE_FRAMES_MAX 750 /* 60 s */
+#define PATH_BYTES_MAX 4096
 
 typedef struct dv_job dv_job;
 
@@ -64,8 +67,6 @@ void dv_say(char *error, size_t error_size, const char *format, ...)
 /* Take the symbols out of the library; DV_MISSING with the name of the first one that lacks. */
 int32_t dv_bind(dv_engine *engine, const char *const *names, int needed, int all,
                 const char *kind, const char *path, char *error, size_t error_size);
-/* strdup is not C11, and not in MSVC under that name. */
-char *dv_copy(const char *text);
 
 extern const dv_driver dv_tone_driver;
 extern const dv_driver dv_libqwen_driver;

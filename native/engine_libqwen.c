@@ -243,9 +243,13 @@ static int32_t libqwen_make_voice(dv_engine *engine, const dv_reference *referen
         return status_of(code);
     }
     if (!ref.embedding || ref.embedding_length != engine->info.embedding_length
-        || ref.code_frames < 0 || ref.codebooks < 0 || (ref.code_frames && !ref.codes)) {
-        dv_say(error, error_size, "libqwen made a voice of %d values, the model wants %d",
-               ref.embedding_length, (int)engine->info.embedding_length);
+        || ref.code_frames < 0 || ref.code_frames > CODE_FRAMES_MAX
+        || ref.codebooks != engine->info.codebooks || (ref.code_frames && !ref.codes)) {
+        dv_say(error, error_size,
+               "libqwen made a voice of %d values and %d codebooks (%d frames), the model has %d"
+               " and %d",
+               ref.embedding_length, ref.codebooks, ref.code_frames,
+               (int)engine->info.embedding_length, (int)engine->info.codebooks);
         status = DV_FAILED;
     } else {
         status = copy_ref(&ref, voice);

@@ -65,13 +65,14 @@ static void explain(dv_engine *engine, void *context, char *error, size_t error_
 
 static int32_t pointer_open(dv_engine *engine, const dv_options *options, int *called,
                             char *error, size_t error_size) {
-    char folder[1024];
+    char folder[PATH_BYTES_MAX];
     const char *file;
     int32_t status = dv_bind(engine, names, F_NEEDED, F_ALL, "qwen3-tts.cpp", options->library,
                              error, error_size);
     if (status) return status;
     if (qwen3tts_split(options->model, folder, sizeof folder, &file)) {
-        dv_say(error, error_size, "qwen3-tts.cpp needs the folder of its models (model)");
+        dv_say(error, error_size,
+               "qwen3-tts.cpp needs the folder of its models (model), below 4096 bytes");
         return DV_REFUSED;
     }
     *called = 1;
@@ -129,6 +130,13 @@ static int32_t pointer_speak(dv_job *job) {
     if (!audio) {
         explain(engine, engine->context, job->error, job->error_size);
         return DV_FAILED;
+    }
+    if (audio->count > 0 && audio->rate_hz != engine->info.rate_hz) {
+        dv_say(job->error, job->error_size, "qwen3-tts.cpp speaks at %d Hz; 24000 is needed",
+               (int)audio->rate_hz);
+        job->stopped = DV_FAILED;
+    } else if (audio->count < 0) {
+        dv_job_block(job, NULL, audio->count); /* says what is wrong */
     }
     for (int32_t at = 0; at < audio->count && !job->stopped;) {
         int32_t n = audio->count - at;

@@ -83,7 +83,7 @@ static void explain(dv_engine *engine, const char *what, char *error, size_t err
 
 static int32_t value_open(dv_engine *engine, const dv_options *options, int *called, char *error,
                           size_t error_size) {
-    char folder[1024];
+    char folder[PATH_BYTES_MAX];
     const char *file;
     int32_t loaded;
     int32_t status = dv_bind(engine, names, F_NEEDED, F_ALL, "qwen3-tts.cpp", options->library,
@@ -96,7 +96,8 @@ static int32_t value_open(dv_engine *engine, const dv_options *options, int *cal
         return DV_MISSING;
     }
     if (qwen3tts_split(options->model, folder, sizeof folder, &file)) {
-        dv_say(error, error_size, "qwen3-tts.cpp needs the folder of its models (model)");
+        dv_say(error, error_size,
+               "qwen3-tts.cpp needs the folder of its models (model), below 4096 bytes");
         return DV_REFUSED;
     }
     *called = 1;
@@ -114,7 +115,7 @@ static int32_t value_open(dv_engine *engine, const dv_options *options, int *cal
     else
         loaded = CALL(engine, F_LOAD, int32_t (*)(void *, const char *))(engine->context, folder);
     if (!loaded) {
-        char what[1200];
+        char what[PATH_BYTES_MAX + 64];
         snprintf(what, sizeof what, "%s: qwen3-tts.cpp cannot load its models from here",
                  options->model);
         explain(engine, what, error, error_size);

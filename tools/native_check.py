@@ -9,12 +9,13 @@ programs. A compiler that is missing is a failure, unless ``--have`` names those
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,7 +32,11 @@ PACKAGES = {
 STRICT = ["-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Wconversion"]
 STRICT += ["-Wshadow", "-Wvla", "-Wundef", "-Wstrict-prototypes", "-Wmissing-prototypes"]
 STRICT += ["-Wpointer-arith", "-Wcast-qual", "-Wformat=2"]
-SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]
+SANITIZE = [
+    "-fsanitize=address,undefined,float-cast-overflow",
+    "-fno-sanitize-recover=all",
+    "-fno-omit-frame-pointer",
+]
 STANDINS = {
     "libqwen4": ["-DSTANDIN_LIBQWEN=4"],
     "libqwen5": ["-DSTANDIN_LIBQWEN=5"],
@@ -40,7 +45,10 @@ STANDINS = {
     "value_new": ["-DSTANDIN_VALUE=2"],
     "fork": ["-DSTANDIN_VALUE=2", "-DSTANDIN_FORK"],
     "lacking": ["-DSTANDIN_LIBQWEN=5", "-DSTANDIN_LACKS_SYNTHESIZE"],
+    "pointer_plain": ["-DSTANDIN_POINTER", "-DSTANDIN_PLAIN"],
+    "value_plain": ["-DSTANDIN_VALUE=2", "-DSTANDIN_PLAIN"],
 }
+FUZZED = {"fuzzed": ["-DSTANDIN_LIBQWEN=5", "-DSTANDIN_FUZZED"]}
 FUZZ_RUNS_PER_S = 5000
 FUZZ_S = 8  # per compiler
 #: Fewer assertions or inputs than these: something has been skipped.
@@ -52,10 +60,19 @@ class FailedError(Exception):
     """A compiler, a test or the fuzzer was not content; the text has its output."""
 
 
-def run(command: Sequence[str | Path], *, limit_s: float = 300) -> str:
-    """Run it and return its output; `FailedError` when it fails."""
+def run(
+    command: Sequence[str | Path], *, limit_s: float = 300, more: Mapping[str, str] | None = None
+) -> str:
+    """Run it and return its output; `FailedError` when it fails. ``more``: of the environment."""
     words = [str(word) for word in command]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=limit_s, check=False)
+    done = subprocess.run(
+        words,
+        capture_output=True,
+        text=True,
+        timeout=limit_s,
+        check=False,
+        env={**os.environ, **(more or {})},
+    )
     if done.returncode:
         raise FailedError(f"{' '.join(words)}\n{done.stdout}{done.stderr}")
     return done.stdout + done.stderr
@@ -65,7 +82,7 @@ def build_standin(name: str, folder: Path, compiler: str = "gcc") -> Path:
     """Compile one stand-in (see standin.c) into ``folder``."""
     target = folder / f"lib{name}{'.dll' if 'mingw' in compiler else '.so'}"
     flags = ["-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
-    run([compiler, *flags, *STANDINS[name], TESTS / "standin.c", "-o", target, "-lm"])
+    run([compiler, *flags, *(STANDINS | FUZZED)[name], TESTS / "standin.c", "-o", target, "-lm"])
     return target
 
 
@@ -91,14 +108,17 @@ def fuzz(compiler: str, folder: Path, seconds: int) -> str:
     program = folder / f"request_fuzzer-{compiler}"
     sources = [*SOURCES, TESTS / "request_fuzzer.c"]
     base = [compiler, "-std=c11", "-O1", "-g", *SANITIZE]
+    oracle = {"DUET_FUZZED": str(build_standin("fuzzed", folder))}
     if compiler == "clang":
         run([*base, "-fsanitize=fuzzer", *sources, "-o", program, "-ldl", "-lm"])
         limits = ["-max_len=10000", "-rss_limit_mb=1024", "-print_final_stats=1", "-seed=1"]
         limits += [f"-artifact_prefix={folder}/"]
-        output = run([program, f"-max_total_time={seconds}", *limits], limit_s=seconds + 60)
+        command = [str(program), f"-max_total_time={seconds}", *limits]
+        output = run(command, limit_s=seconds + 60, more=oracle)
         return "\n".join(line for line in output.splitlines() if "executed_units" in line)
     run([*base, "-DOWN_LOOP", *sources, "-o", program, "-ldl", "-lm"])
-    return run([program, str(seconds * FUZZ_RUNS_PER_S), "1"], limit_s=seconds * 10 + 60)
+    command = [str(program), str(seconds * FUZZ_RUNS_PER_S), "1"]
+    return run(command, limit_s=seconds * 10 + 60, more=oracle)
 
 
 def sanitisers_notice(compiler: str, folder: Path) -> None:

@@ -76,7 +76,7 @@ class Gguf:
         value = self.metadata.get(f"{self.architecture}.{key}", default)
         if isinstance(value, list):  # per layer in newer files: the largest
             value = max((v for v in value if isinstance(v, int | float)), default=default)
-        return value if isinstance(value, int | float) else default
+        return value if isinstance(value, int | float) and math.isfinite(value) else default
 
     def whole(self, key: str, default: int = 0) -> int:
         """`number` as an int."""

@@ -1,6 +1,7 @@
 /* Tests of the C interface itself, run under the address and undefined-behaviour sanitisers.
  *
- *     interface_test LIBQWEN4 LIBQWEN5 POINTER VALUE_OLD VALUE_NEW FORK LACKING
+ *     interface_test LIBQWEN4 LIBQWEN5 POINTER VALUE_OLD VALUE_NEW FORK LACKING POINTER_PLAIN
+ *                    VALUE_PLAIN
  *
  * with paths of the stand-ins (standin.c). Prints the number of checks; exit code 1 on a failure.
  */
@@ -96,11 +97,14 @@ static void refuse(dv_engine *engine, dv_request request, const char *why) {
 }
 
 /* voices: 0 none, 1 embeddings, 2 codes too */
-static void test_refusals(dv_engine *engine, int voices) {
-    static const char *const blank[] = {"", " ", "\n\t ", "\xc2\xa0", "\xe3\x80\x80\xe2\x80\x8b"};
+static void test_refusals(dv_engine *engine, int voices, int in_files) {
+    static const char *const blank[] = {"", " ", "\n\t ", "\xc2\xa0", "\xe3\x80\x80\xe2\x80\x8b",
+                                        "\xe2\x80\xae\xe2\x80\xad", "\xc2\xad\xef\xb8\x8f",
+                                        "\xe3\x85\xa4", "\xe2\xa0\x80", "\xf3\xa0\x81\x81"};
     static const char *const tokens[] = {"<|im_end|>", "a <|", "|> b", "x <tts_pad> y"};
     static const char *const broken[] = {"\xff", "\xc0\x80", "a\xe3\x80", "\xed\xa0\x80",
-                                         "\xf4\x90\x80\x80", "ok\xc3"};
+                                         "\xf4\x90\x80\x80", "ok\xc3", "\xe0\x9f\xbf",
+                                         "\xf0\x8f\xbf\xbf"};
     static const float odd[] = {NAN, INFINITY, -INFINITY, -1.0f, 1e9f, 0.001f};
     float embedding[32] = {0};
     int32_t codes[32] = {0};
@@ -118,8 +122,15 @@ static void test_refusals(dv_engine *engine, int voices) {
     refuse(engine, request_of(NULL, &to, 1), "no text");
     if (longest) {
         memset(longest, 'a', 8199);
-        longest[8199] = 0;
+        longest[8193] = 0;
         refuse(engine, request_of(longest, &to, 1), "longer");
+        bad = good; bad.style = longest; refuse(engine, bad, "longer");
+        longest[8192] = 0; /* may be, and then it is the job that is wrong */
+        bad = request_of(longest, &to, 0);
+        refuse(engine, bad, "job");
+        longest[64] = 0;
+        bad = good; bad.language = longest; refuse(engine, bad, "language");
+        bad = good; bad.speaker = longest; refuse(engine, bad, "speaker");
         free(longest);
     }
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
@@ -144,6 +155,16 @@ static void test_refusals(dv_engine *engine, int voices) {
     bad = good; bad.size = sizeof bad + 8; refuse(engine, bad, "size");
     bad = good; bad.size = 3; refuse(engine, bad, "size");
     bad = good; bad.transcript = "words"; refuse(engine, bad, "transcript");
+    bad = good; bad.transcript = "<|im_end|>"; refuse(engine, bad, "control tokens");
+    bad = good; bad.codes = codes; bad.code_frames = 2;
+    refuse(engine, bad, voices > 1 ? "need an embedding" : "no reference codes");
+    if (!in_files) {
+        bad = good; bad.voice_file = "/v"; refuse(engine, bad, "no voice files");
+    } else {
+        bad = good; bad.voice_file = ""; refuse(engine, bad, "empty");
+        bad = good; bad.voice_file = "/v"; bad.embedding = embedding; bad.embedding_length = 32;
+        refuse(engine, bad, "not both");
+    }
     bad = good; bad.embedding = embedding; bad.embedding_length = 31;
     refuse(engine, bad, voices ? "wrong length" : "no embedding");
     if (voices) {
@@ -182,18 +203,20 @@ static void test_speaking(dv_engine *engine, int streams) {
     to = (listener){0, 0, 0, 0, NULL, 0}; /* that cancel names job 7 and must not hit job 8 */
     request.job = 8;
     CHECK(dv_speak(engine, &request, NULL, NULL, 0) == DV_OK);
-    dv_cancel(engine, 9); /* before it begins: not a block of it */
+    dv_cancel(engine, 9); /* before it begins: the engine is not asked, or it would crash */
     to = (listener){0, 0, 0, 0, NULL, 0};
     request.job = 9;
+    request.text = "crash";
     CHECK(dv_speak(engine, &request, NULL, NULL, 0) == DV_CANCELLED);
     CHECK(to.blocks == 0);
+    request.text = "hello hello";
     request.job = 10;
     request.max_frames = 3;
     CHECK(dv_speak(engine, &request, NULL, NULL, 0) == DV_CAPPED);
     CHECK(to.samples == 3 * 1920);
     if (streams) {
         CHECK(say(engine, "error", &to, &stats) == DV_FAILED);
-        CHECK(strstr(error, "no luck") != NULL);
+        CHECK(strstr(error, "no luck") != NULL && !strstr(error, "old news"));
     }
 }
 
@@ -209,6 +232,16 @@ static void test_engine_faults(dv_engine *engine) {
     request.deadline_ms = 1;
     to.stop_after = 100000;
     CHECK(dv_speak(engine, &request, NULL, error, sizeof error) == DV_LATE);
+}
+
+static void test_rates(dv_engine *engine, int whole) {
+    listener to = {0, 0, 0, 0, NULL, 0};
+    dv_stats stats;
+    CHECK(say(engine, "rate", &to, &stats) == DV_FAILED);
+    CHECK(strstr(error, "48000 Hz") != NULL && to.blocks == 0);
+    if (!whole) return;
+    CHECK(say(engine, "negative", &to, &stats) == DV_FAILED);
+    CHECK(strstr(error, "impossible") != NULL && to.blocks == 0);
 }
 
 static void test_voices(dv_engine *engine) {
@@ -237,6 +270,149 @@ static void test_voices(dv_engine *engine) {
     CHECK(dv_make_voice(engine, &reference, &voice, error, sizeof error) == DV_REFUSED);
 }
 
+/* Where nobody knows how many codes there are, or up to which number, none are taken. */
+static void test_unknown_ranges(const char *library) {
+    static const float embedding[32];
+    static const int32_t codes[32];
+    static const float pcm[24000];
+    listener to = {0, 0, 0, 0, NULL, 0};
+    dv_request request = request_of("hi", &to, 1);
+    dv_reference reference;
+    dv_voice voice;
+    dv_options options;
+    dv_engine *engine = open_engine("", library, "odd-none");
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.library = library;
+    options.model = options.codec = "m";
+    options.threads = 1;
+    options.embedding_length = 32;
+    request.embedding = embedding;
+    request.embedding_length = 32;
+    request.codes = codes;
+    request.code_frames = 2;
+    request.transcript = "words";
+    refuse(engine, request, "no reference codes");
+    CHECK(dv_close(engine, NULL, 0) == DV_OK);
+    CHECK(dv_open(&options, &engine, error, sizeof error) == DV_OK);
+    refuse(engine, request, "no reference codes");
+    CHECK(dv_close(engine, NULL, 0) == DV_OK);
+    options.embedding_length = 0;
+    CHECK(dv_open(&options, &engine, error, sizeof error) == DV_OK);
+    refuse(engine, request, "no embedding");
+    memset(&reference, 0, sizeof reference);
+    memset(&voice, 0, sizeof voice);
+    reference.size = sizeof reference;
+    voice.size = sizeof voice;
+    reference.pcm = pcm;
+    reference.samples = 24000;
+    CHECK(dv_make_voice(engine, &reference, &voice, error, sizeof error) == DV_REFUSED);
+    CHECK(dv_close(engine, NULL, 0) == DV_OK);
+}
+
+/* It logs from its threads whenever it likes, also when we have gone. */
+static void test_late_log(const char *path) {
+    void *library = port_load(path, error, sizeof error);
+    void (*log_line)(const char *) = (void (*)(const char *))port_symbol(library, "standin_log");
+    CHECK(log_line != NULL);
+    CHECK(!open_engine("", path, "bad"));
+    log_line("nobody listens");
+    CHECK(dv_close(open_engine("", path, "m"), NULL, 0) == DV_OK);
+    log_line("nobody listens");
+    port_unload(library);
+}
+
+/* Libraries without voices of one's own: said so, never called. */
+static void test_plain(const char *library, int in_files) {
+    static const float pcm[24000], embedding[32];
+    listener to = {0, 0, 0, 0, NULL, 0};
+    dv_request request = request_of("hi", &to, 1);
+    dv_reference reference;
+    dv_voice voice;
+    dv_stats stats;
+    dv_engine *engine = open_engine("", library, "m");
+    memset(&reference, 0, sizeof reference);
+    memset(&voice, 0, sizeof voice);
+    reference.size = sizeof reference;
+    voice.size = sizeof voice;
+    reference.pcm = pcm;
+    reference.samples = 24000;
+    CHECK(dv_make_voice(engine, &reference, &voice, error, sizeof error) == DV_REFUSED);
+    request.embedding = in_files ? NULL : embedding;
+    request.embedding_length = 32;
+    request.voice_file = in_files ? "/v" : NULL;
+    refuse(engine, request, in_files ? "takes no such voice" : "no embedding");
+    CHECK(say(engine, "hello", &to, &stats) == DV_OK && to.blocks > 0);
+    CHECK(dv_close(engine, NULL, 0) == DV_OK);
+}
+
+static void test_odd_pointer(const char *library) {
+    static const float pcm[24000];
+    dv_reference reference;
+    dv_voice voice;
+    dv_engine *engine;
+    CHECK(!open_engine("", library, "/odd-rate") && strstr(error, "48000 Hz"));
+    CHECK(!open_engine("", library, "/odd-unloaded") && strstr(error, "cannot load"));
+    engine = open_engine("", library, "/odd-length");
+    memset(&reference, 0, sizeof reference);
+    memset(&voice, 0, sizeof voice);
+    reference.size = sizeof reference;
+    voice.size = sizeof voice;
+    reference.pcm = pcm;
+    reference.samples = 24000;
+    reference.wav_path = library; /* any file that is there */
+    CHECK(dv_make_voice(engine, &reference, &voice, error, sizeof error) == DV_FAILED);
+    CHECK(strstr(error, "16 values") && !voice.embedding);
+    reference.transcript = "words";
+    CHECK(dv_make_voice(engine, &reference, &voice, error, sizeof error) == DV_REFUSED);
+    CHECK(dv_close(engine, NULL, 0) == DV_OK);
+}
+
+/* What an engine says of itself and of the voices that it makes is not believed blindly. */
+static void test_odd_engines(const char *library) {
+    static const char *const voices[] = {"odd-codes", "odd-frames", "odd-books", "odd-embedding"};
+    static float pcm[24000];
+    CHECK(!open_engine("", library, "odd-many") && strstr(error, "65 codebooks"));
+    CHECK(!open_engine("", library, "odd-minus") && strstr(error, "-1 codebooks"));
+    test_unknown_ranges(library);
+    for (size_t i = 0; i < sizeof voices / sizeof *voices; i++) {
+        dv_engine *engine = open_engine("", library, voices[i]);
+        dv_reference reference;
+        dv_voice voice;
+        memset(&reference, 0, sizeof reference);
+        memset(&voice, 0, sizeof voice);
+        reference.size = sizeof reference;
+        voice.size = sizeof voice;
+        reference.pcm = pcm;
+        reference.samples = 24000;
+        CHECK(dv_make_voice(engine, &reference, &voice, error, sizeof error) == DV_FAILED);
+        CHECK(strstr(error, "made a voice") && !voice.embedding && !voice.codes);
+        CHECK(dv_close(engine, NULL, 0) == DV_OK);
+    }
+}
+
+/* The path may be as long as the system allows; the loader's reason must still be there. */
+static void test_long_paths(char **libraries) {
+    char path[4000], why[8192];
+    dv_options options;
+    dv_engine *engine;
+    memset(path, 'p', sizeof path);
+    for (size_t i = 0; i < sizeof path; i += 200) path[i] = '/';
+    path[sizeof path - 1] = 0;
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.library = path;
+    options.threads = 1;
+    CHECK(dv_open(&options, &engine, why, sizeof why) == DV_MISSING);
+    CHECK(!strncmp(why, path, strlen(path)) && strstr(why, "No such file"));
+    for (int i = 3; i <= 4; i++) {
+        options.library = libraries[i];
+        options.model = path;
+        CHECK(dv_open(&options, &engine, why, sizeof why) == DV_OK);
+        CHECK(dv_close(engine, NULL, 0) == DV_OK);
+    }
+}
+
 static void test_opening(char **libraries) {
     dv_options options;
     dv_engine *engine;
@@ -257,7 +433,15 @@ static void test_opening(char **libraries) {
     options.size = sizeof options;
     options.engine = "tone";
     CHECK(dv_open(&options, &engine, error, 5) == DV_REFUSED && strlen(error) < 5);
+    options.threads = 257;
+    CHECK(dv_open(&options, &engine, error, sizeof error) == DV_REFUSED);
     options.threads = 1;
+    options.embedding_length = 65537;
+    CHECK(dv_open(&options, &engine, error, sizeof error) == DV_REFUSED);
+    options.embedding_length = 0;
+    options.codebook_size = INT32_MAX;
+    CHECK(dv_open(&options, &engine, error, sizeof error) == DV_REFUSED);
+    options.codebook_size = 0;
     CHECK(dv_open(&options, NULL, NULL, 0) == DV_REFUSED);
     CHECK(dv_open(&options, &engine, NULL, 0) == DV_OK);
     info.size = sizeof info;
@@ -272,10 +456,11 @@ static void test_opening(char **libraries) {
 static void test_audio(void) {
     const float scale = 1.0f / 32767.0f;
     const float in[] = {0, 1, -1, 9, -9, 0.5f * scale, 1.5f * scale, 2.5f * scale, -2.5f * scale,
-                        32766.4f * scale, 1e30f, -1e30f};
-    const int16_t wanted[] = {0, 32767, -32767, 32767, -32767, 0, 2, 2, -2, 32766, 32767, -32767};
+                        32766.4f * scale, 1e30f, -1e30f, INFINITY, NAN};
+    const int16_t wanted[] = {0, 32767, -32767, 32767, -32767, 0, 2, 2, -2, 32766, 32767, -32767,
+                              32767, 32767};
     const int32_t count = (int32_t)(sizeof in / sizeof *in);
-    int16_t out[13] = {0};
+    int16_t out[15] = {0};
     float pcm[23];
     uint8_t loud[4] = {7, 7, 7, 7};
     out[count] = 77;
@@ -294,21 +479,34 @@ static void test_audio(void) {
 
 int main(int argc, char **libraries) {
     dv_engine *engine;
-    if (argc != 8) return 2;
+    if (argc != 10) return 2;
     test_audio();
     test_opening(libraries);
+    test_long_paths(libraries);
+    test_odd_pointer(libraries[3]);
+    test_plain(libraries[8], 0);
+    test_plain(libraries[9], 1);
     engine = open_engine("tone", NULL, NULL);
-    test_refusals(engine, 0);
+    test_refusals(engine, 0, 0);
     test_speaking(engine, 0);
     CHECK(dv_close(engine, NULL, 0) == DV_OK);
     for (int i = 1; i <= 5; i++) {
         engine = open_engine("", libraries[i], "/models/talker.gguf");
         CHECK(engine != NULL);
         if (!engine) continue;
-        test_refusals(engine, i <= 2 ? 2 : i == 3);
+        test_refusals(engine, i <= 2 ? 2 : i == 3, i >= 4);
         test_speaking(engine, i != 3);
         test_engine_faults(engine);
         if (i <= 2) test_voices(engine);
+        if (i <= 2) test_odd_engines(libraries[i]);
+        if (i <= 2) test_late_log(libraries[i]);
+        if (i <= 2) {
+            listener to = {0, 0, 0, 0, NULL, 0};
+            dv_stats stats;
+            CHECK(say(engine, "null", &to, &stats) == DV_FAILED && strstr(error, "impossible"));
+            CHECK(say(engine, "memory", &to, &stats) == DV_MEMORY && strstr(error, "memory"));
+        }
+        if (i >= 3) test_rates(engine, i == 3);
         CHECK(dv_close(engine, NULL, 0) == DV_OK);
     }
     printf("%d passed, %d failed\n", checks - failures, failures);

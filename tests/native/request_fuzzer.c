@@ -1,7 +1,10 @@
 /* Fuzzes the border: arbitrary bytes become a request, and whatever passes must be harmless.
  *
- * The "engine" behind it is the tone, after checks that no driver's input rule is broken. With
- * -DOWN_LOOP it brings its own main (for gcc, which has no libFuzzer):  request_fuzzer RUNS SEED
+ * Behind it are the tone and the stand-in for libqwen that $DUET_FUZZED names (built with
+ * -DSTANDIN_FUZZED), which aborts at what the real one would abort at: voices go through the border
+ * too. With -DOWN_LOOP it brings its own main (for gcc, which has no libFuzzer):
+ *
+ *     request_fuzzer RUNS SEED
  */
 #include "../../native/port.h"
 
@@ -60,8 +63,18 @@ static int accepted_ok(const dv_request *request) {
     return visible && !strstr(request->text, "<|") && strlen(request->text) <= 8192
         && isfinite(request->temperature) && isfinite(request->top_p)
         && isfinite(request->repetition_penalty) && request->max_frames >= 1
-        && request->max_frames <= DV_MOST_FRAMES && request->top_k >= 0
-        && !request->embedding && !request->codes && !request->voice_file;
+        && request->max_frames <= DV_MOST_FRAMES && request->top_k >= 0 && !request->voice_file;
+}
+
+/* Codes on the heap, exactly as many as the request says; few of them are out of range. */
+static int32_t *some_codes(source *from, int32_t frames) {
+    int32_t *made;
+    if (frames < 1 || frames > 750) frames = 1; /* refused before one is looked at */
+    made = malloc((size_t)frames * 16 * sizeof *made);
+    if (!made) abort();
+    for (int32_t i = 0; i < frames * 16; i++) made[i] = i % 64;
+    if (number(from) % 3 == 0) made[number(from) % (uint32_t)(frames * 16)] = (int32_t)number(from);
+    return made;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -71,16 +84,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     dv_request request;
     dv_stats stats;
     char error[64];
-    float embedding[4] = {0};
-    int32_t codes[4] = {0}, status;
+    float embedding[4];
+    int32_t *codes, status;
     int64_t budget;
     uint32_t flags = number(&from);
+    const char *library = getenv("DUET_FUZZED");
+    int tone = !library || flags & 65536;
     char *own[5];
 
     memset(&options, 0, sizeof options);
     options.size = sizeof options;
-    options.engine = "tone";
+    options.engine = tone ? "tone" : "libqwen";
+    options.library = library;
+    options.model = options.codec = "some.gguf";
     options.threads = 1;
+    options.embedding_length = 4;
+    options.codebook_size = 64;
     if (dv_open(&options, &engine, error, sizeof error)) abort();
     memset(&request, 0, sizeof request);
     request.size = flags & 1 ? number(&from) % (2 * sizeof request) : sizeof request;
@@ -104,9 +123,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     request.style = flags & 1024 ? own[3] : NULL;
     request.transcript = flags & 2048 ? own[4] : NULL;
     request.embedding = flags & 4096 ? embedding : NULL;
-    request.embedding_length = 4;
+    request.embedding_length = flags & 131072 ? (int32_t)number(&from) : 4;
+    for (int i = 0; i < 4; i++) embedding[i] = real(&from);
+    request.code_frames = flags & 262144 ? (int32_t)number(&from) : (int32_t)(flags >> 27) + 1;
+    codes = some_codes(&from, request.code_frames);
     request.codes = flags & 8192 ? codes : NULL;
-    request.code_frames = (int32_t)(flags >> 16);
     request.on_block = flags & 16384 ? NULL : on_block;
     request.user = &budget;
     budget = (int64_t)(request.max_frames > 0 ? request.max_frames : 0) * 1920;
@@ -117,7 +138,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!memchr(error, 0, sizeof error)) abort();
     if (status >= 0 && request.size == sizeof request && !accepted_ok(&request)) abort();
     if (status < 0 && status != DV_REFUSED) abort();
+    if (tone && status >= 0 && (request.embedding || request.codes)) abort();
     if (dv_close(engine, error, sizeof error)) abort();
+    free(codes);
     for (int i = 0; i < 5; i++) free(own[i]);
     return 0;
 }
@@ -135,8 +158,11 @@ int main(int argc, char **argv) {
             data[size++] = (uint8_t)(state >> 56);
         } while (size < sizeof data && (size < 8 || (state >> 33) % 200));
         if (run % 2) {
-            data[0] = data[1] = 0; /* no reference codes, no odd flags */
-            data[2] &= 7;
+            data[0] = 0; /* one frame of codes, if any */
+            data[1] &= 1; /* the tone or not */
+            data[2] &= 0x3f; /* voices or not; there is a callback */
+            data[3] &= 0x7f; /* there is a text */
+            if (run % 4 == 3) data[3] = 0; /* and all numbers are good ones */
             for (size_t i = 20; i < size; i++) data[i] = (uint8_t)(' ' + data[i] % 95);
         }
         LLVMFuzzerTestOneInput(data, size);

@@ -5,7 +5,14 @@
  * (and -DSTANDIN_FORK for a fork with other signatures, -DSTANDIN_LACKS_SYNTHESIZE).
  *
  * The text says what to do: "error", "hang" (never returns, asks nobody), "crash", "empty", "nan",
- * "endless"; "echo" fails with all parameters as the message; else a tone, one frame per byte.
+ * "endless", "silent", "rate" (another one), "negative" (so many samples); "echo" fails with all parameters
+ * as the message; else a tone, one frame per byte. libqwen's talker path may name an oddity too:
+ * "odd-many", "odd-minus", "odd-none" (codebooks), "odd-codes", "odd-frames", "odd-books",
+ * "odd-embedding" (of the voices that it makes); the folder of the pointer line "odd-rate",
+ * "odd-unloaded", "odd-length". -DSTANDIN_PLAIN leaves out all that makes and takes voices.
+ * With -DSTANDIN_FUZZED the text says nothing, and libqwen's aborts at all that makes the real one
+ * abort or run on: a fuzzer's oracle.
+ *
  * standin_live() counts what has been handed out and not been given back.
  */
 #if !defined(_WIN32)
@@ -56,7 +63,11 @@ static void tone(float *block, long frame) {
         block[i] = 0.25f * (float)sin(0.0576 * (double)(frame * FRAME + i)); /* 220 Hz */
 }
 
+#if defined(STANDIN_FUZZED)
+static int asks(const char *text, const char *what) { return !text && !what; }
+#else
 static int asks(const char *text, const char *what) { return !strncmp(text, what, strlen(what)); }
+#endif
 
 static void obey(const char *text) {
     if (asks(text, "crash")) abort();
@@ -124,10 +135,10 @@ struct qt_tts_params {
     int onset_silence_id_count, onset_silence_ban_frames;
 #endif
 };
-struct qt_context { int cpu_threads; };
+struct qt_context { int cpu_threads; char talker[256]; };
 static void (*log_to)(int, const char *, void *);
 static void *log_user;
-static const char *last_error = "";
+static const char *last_error = "old news"; /* of an earlier call: errno's manners */
 
 EXPORT const char *qt_version(void);
 EXPORT const char *qt_version(void) { return "stand-in"; }
@@ -141,6 +152,8 @@ EXPORT void qt_log_set(void (*to)(int, const char *, void *), void *user) {
 static void log_line(int level, const char *line) {
     if (log_to) log_to(level, line, log_user);
 }
+EXPORT void standin_log(const char *line);
+EXPORT void standin_log(const char *line) { log_line(3, line); }
 EXPORT void qt_init_default_params(struct qt_init_params *p);
 EXPORT void qt_init_default_params(struct qt_init_params *p) {
     memset(p, 0, sizeof *p);
@@ -171,6 +184,7 @@ static struct qt_context *start(const struct qt_init_params *p, int threads) {
     }
     made = give(sizeof *made);
     made->cpu_threads = threads;
+    snprintf(made->talker, sizeof made->talker, "%s", p->talker_path);
     return made;
 }
 EXPORT struct qt_context *qt_init(const struct qt_init_params *p);
@@ -182,7 +196,10 @@ EXPORT struct qt_context *qt_init_cpu(const struct qt_init_params *p, int thread
 EXPORT void qt_free(struct qt_context *q);
 EXPORT void qt_free(struct qt_context *q) { take_back(q); }
 EXPORT int qt_num_codebooks(const struct qt_context *q);
-EXPORT int qt_num_codebooks(const struct qt_context *q) { return q ? 16 : 0; }
+EXPORT int qt_num_codebooks(const struct qt_context *q) {
+    if (strstr(q->talker, "odd-none")) return 0;
+    return strstr(q->talker, "odd-many") ? 65 : strstr(q->talker, "odd-minus") ? -1 : 16;
+}
 EXPORT void qt_audio_free(struct qt_audio *a);
 EXPORT void qt_audio_free(struct qt_audio *a) {
     take_back(a->samples);
@@ -192,7 +209,6 @@ EXPORT int qt_extract_voice_ref(struct qt_context *q, const float *pcm, int n,
                                 struct qt_voice_ref *out);
 EXPORT int qt_extract_voice_ref(struct qt_context *q, const float *pcm, int n,
                                 struct qt_voice_ref *out) {
-    (void)q;
     out->ref_spk_dim = 32;
     out->ref_spk_emb = give(32 * sizeof(float));
     for (int i = 0; i < 32; i++) out->ref_spk_emb[i] = pcm[i % n];
@@ -200,6 +216,10 @@ EXPORT int qt_extract_voice_ref(struct qt_context *q, const float *pcm, int n,
     out->ref_T = n / FRAME;
     out->ref_codes = give((size_t)out->ref_T * 16 * sizeof(int32_t));
     for (int i = 0; i < out->ref_T * 16; i++) out->ref_codes[i] = i % 64;
+    if (strstr(q->talker, "odd-codes")) out->ref_codes[out->ref_T * 16 - 1] = 64;
+    if (strstr(q->talker, "odd-frames")) out->ref_T = INT32_MAX;
+    if (strstr(q->talker, "odd-books")) out->num_codebooks = INT32_MAX;
+    if (strstr(q->talker, "odd-embedding")) out->ref_spk_emb[31] = NAN;
     return 0;
 }
 EXPORT void qt_voice_ref_free(struct qt_voice_ref *r);
@@ -208,18 +228,46 @@ EXPORT void qt_voice_ref_free(struct qt_voice_ref *r) {
     take_back(r->ref_codes);
     memset(r, 0, sizeof *r);
 }
+#if defined(STANDIN_FUZZED)
+static void must(int is_so) {
+    if (!is_so) abort();
+}
+static void judge(const struct qt_tts_params *p) {
+    const char *visible = p->text;
+    while (*visible && (unsigned char)*visible <= ' ') visible++;
+    must(*visible != 0);
+    must(!strstr(p->text, "<|") && !strstr(p->text, "|>") && !strstr(p->text, "<tts_"));
+    must(!p->instruct || !strstr(p->instruct, "<|"));
+    must(!p->ref_text || !strstr(p->ref_text, "<|"));
+    must(isfinite(p->temperature) && p->temperature > 0 && isfinite(p->subtalker_temperature));
+    must(p->top_p > 0 && p->top_p <= 1 && p->subtalker_top_p > 0 && p->subtalker_top_p <= 1);
+    must(isfinite(p->repetition_penalty) && p->repetition_penalty > 0);
+    must(p->top_k > 0 && p->top_k <= 3072 && p->max_new_tokens > 0 && p->seed >= 0);
+    must(!p->ref_spk_emb || p->ref_spk_dim == 4);
+    for (int i = 0; p->ref_spk_emb && i < p->ref_spk_dim; i++) must(isfinite(p->ref_spk_emb[i]));
+    must(!p->ref_codes || (p->ref_spk_emb && p->ref_text && p->ref_T > 0));
+    for (int i = 0; p->ref_codes && i < 16 * p->ref_T; i++)
+        must(p->ref_codes[i] >= 0 && p->ref_codes[i] < 64);
+}
+#endif
 EXPORT int qt_synthesize(struct qt_context *q, const struct qt_tts_params *p,
                          struct qt_audio *out);
 EXPORT int qt_synthesize(struct qt_context *q, const struct qt_tts_params *p,
                          struct qt_audio *out) {
     float block[FRAME];
     memset(out, 0, sizeof *out);
+#if defined(STANDIN_FUZZED)
+    judge(p);
+#endif
     obey(p->text);
     if (asks(p->text, "error")) {
         log_line(3, "[Stand-in] no luck");
         return -3;
     }
-    if (asks(p->text, "memory")) return -4;
+    if (asks(p->text, "memory")) {
+        last_error = "out of memory";
+        return -4;
+    }
     if (asks(p->text, "echo")) {
         char line[512];
         int ban = 0, bans = 0;
@@ -245,9 +293,12 @@ EXPORT int qt_synthesize(struct qt_context *q, const struct qt_tts_params *p,
     for (long frame = 0; frame < frames_of(p->text, p->max_new_tokens); frame++) {
         if (p->cancel(p->cancel_user_data)) return -5;
         tone(block, frame);
+        if (asks(p->text, "silent")) memset(block, 0, sizeof block);
         if (asks(p->text, "nan")) block[7] = NAN;
-        if (!p->on_chunk(block, FRAME, p->on_chunk_user_data)) return -5;
+        if (!p->on_chunk(asks(p->text, "null") ? NULL : block, FRAME, p->on_chunk_user_data))
+            return -5;
     }
+    out->samples = give(1); /* the real one gives nothing when it streams; ours to free anyway */
     return 0;
 }
 #endif
@@ -263,7 +314,7 @@ typedef struct {
     int32_t language_id;
 } Params;
 typedef struct { const float *samples; int32_t n_samples, sample_rate; } Audio;
-typedef struct { char error[512]; } Tts;
+typedef struct { char error[512], folder[256]; } Tts;
 
 EXPORT void qwen3_tts_default_params(Params *p);
 EXPORT void qwen3_tts_default_params(Params *p) {
@@ -276,12 +327,15 @@ EXPORT Tts *qwen3_tts_create(const char *dir, int32_t threads) {
     if (strstr(dir, "bad") || threads < 1) return NULL;
     made = give(sizeof *made);
     made->error[0] = 0;
+    snprintf(made->folder, sizeof made->folder, "%s", dir);
     return made;
 }
 EXPORT int qwen3_tts_is_loaded(const Tts *t);
-EXPORT int qwen3_tts_is_loaded(const Tts *t) { return t != NULL; }
+EXPORT int qwen3_tts_is_loaded(const Tts *t) { return !strstr(t->folder, "odd-unloaded"); }
 EXPORT int32_t qwen3_tts_sample_rate(const Tts *t);
-EXPORT int32_t qwen3_tts_sample_rate(const Tts *t) { return t ? RATE : 0; }
+EXPORT int32_t qwen3_tts_sample_rate(const Tts *t) {
+    return strstr(t->folder, "odd-rate") ? 48000 : RATE;
+}
 EXPORT const char *qwen3_tts_get_error(const Tts *t);
 EXPORT const char *qwen3_tts_get_error(const Tts *t) { return t->error; }
 EXPORT void qwen3_tts_destroy(Tts *t);
@@ -312,14 +366,15 @@ static Audio *speak(Tts *t, const char *text, const Params *p, int dim, float se
     if (asks(text, "nan")) samples[7] = NAN;
     made = give(sizeof *made);
     made->samples = samples;
-    made->n_samples = (int32_t)(frames * FRAME);
-    made->sample_rate = RATE;
+    made->n_samples = asks(text, "negative") ? -5 : (int32_t)(frames * FRAME);
+    made->sample_rate = asks(text, "rate") ? 48000 : RATE;
     return made;
 }
 EXPORT Audio *qwen3_tts_synthesize(Tts *t, const char *text, const Params *p);
 EXPORT Audio *qwen3_tts_synthesize(Tts *t, const char *text, const Params *p) {
     return speak(t, text, p, 0, 0);
 }
+#if !defined(STANDIN_PLAIN)
 EXPORT Audio *qwen3_tts_synthesize_with_embedding(Tts *t, const char *text, const float *embedding,
                                                   int32_t n, const Params *p);
 EXPORT Audio *qwen3_tts_synthesize_with_embedding(Tts *t, const char *text, const float *embedding,
@@ -336,8 +391,9 @@ EXPORT int32_t qwen3_tts_extract_embedding_file(Tts *t, const char *path, float 
     }
     fclose(file);
     for (int32_t i = 0; i < most && i < 32; i++) out[i] = 0.5f + (float)i;
-    return 32;
+    return strstr(t->folder, "odd-length") ? 16 : 32;
 }
+#endif
 #endif
 
 /* ---- qwen3-tts.cpp, parameters by value ------------------------------------------------------ */
@@ -468,6 +524,7 @@ EXPORT result_t qwen3_tts_synthesize_streaming(context_t *c, const char *text, s
     (void)c;
     return stream(text, NULL, s, cb, user);
 }
+#if !defined(STANDIN_PLAIN)
 EXPORT result_t qwen3_tts_synthesize_with_speaker_embedding_streaming(
     context_t *c, const char *text, const char *file, streaming_t s, callback_t cb, void *user);
 EXPORT result_t qwen3_tts_synthesize_with_speaker_embedding_streaming(
@@ -507,4 +564,5 @@ EXPORT int32_t qwen3_tts_extract_icl_prompt(context_t *c, const char *wav, const
                                             const char *out) {
     return write_voice(c, wav, text, out);
 }
+#endif
 #endif

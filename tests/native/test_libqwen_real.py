@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from duet_trio.engines.native.loading import OpenEngine, open_engine
+from duet_trio.engines.native.loading import (
+    OpenEngine,
+    describe_folder,
+    describe_pair,
+    open_engine,
+)
 from duet_trio.engines.native.maker_task import Task
 from duet_trio.engines.native.types import (
     Can,
@@ -313,14 +319,41 @@ def test_bad_files_are_one_clear_line(pair: Pair, tmp_path: Path, case: str) -> 
         ({"library": "/nowhere/libqwen.so"}, MissingLibraryError, "tts.library = .*no such file"),
         ({"model": ""}, ConfigError, "tts.model is empty"),
         ({"codec": ""}, ConfigError, "libqwen needs a talker and a codec"),
+        ({"library": "/a\0b"}, ConfigError, "tts.library has a NUL"),
+        ({"library": "/" + "a" * 5000}, MissingLibraryError, "tts.library = .*no such file"),
+        ({"library": "/"}, MissingLibraryError, "tts.library = .*no such file"),
+        ({"library": __file__}, MissingLibraryError, "tts.library = .*invalid ELF header"),
+        ({"library": "{other}"}, MissingLibraryError, "is not a library of a known engine"),
+        ({"model": "/a\0b"}, ConfigError, "tts.model has a NUL"),
+        ({"model": "/" + "a" * 5000}, MissingFileError, "tts.model = .*cannot be read"),
+        ({"codec": "/a\0b"}, ConfigError, "tts.codec has a NUL"),
         ({"threads": 0}, ConfigError, "threads must be"),
+        ({"threads": 1 << 40}, ConfigError, "threads is out of range"),
     ],
 )
 def test_bad_settings(
     pair: Pair, change: dict[str, Any], kind: type[UsageError], message: str
 ) -> None:
-    with pytest.raises(kind, match=message):
+    if change.get("library") == "{other}":
+        change = {"library": str(libqwen().with_name("libggml-base.so.0"))}
+    with pytest.raises(kind, match=message) as caught:
         open_engine(tts_settings(pair) | change)
+    assert "\n" not in str(caught.value)
+
+
+def test_absurd_lengths_in_a_head_are_told(pair: Pair, tmp_path: Path) -> None:
+    data = pair.talker.read_bytes()
+    key = b"qwen3-tts.talker.embedding_length"
+    at = data.index(key) + len(key) + 4  # behind the type
+    odd = tmp_path / "talker-0.6b.gguf"
+    for kind, value in ((4, b"\xff\xff\xff\xff"), (6, struct.pack("<f", np.nan))):
+        odd.write_bytes(data[: at - 4] + struct.pack("<I", kind) + value + data[at + 4 :])
+        described = describe_pair(odd, pair.codec)
+        assert describe_folder(tmp_path).embedding_length in (0xFFFFFFFF, HIDDEN)
+        assert described.embedding_length in (0xFFFFFFFF, 0)
+    odd.write_bytes(data[:at] + b"\xff\xff\xff\xff" + data[at + 4 :])
+    with pytest.raises(ConfigError, match="embedding_length is out of range"):
+        open_engine(tts_settings(pair) | {"model": str(odd)})
 
 
 def test_a_library_without_its_neighbours_is_named(pair: Pair, tmp_path: Path) -> None:

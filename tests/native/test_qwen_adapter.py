@@ -136,6 +136,26 @@ def test_long_texts_are_spoken_in_portions(tmp_path: Path, pair: Pair) -> None:
     assert len(pcm) == audio_s * RATE * 2
 
 
+def test_the_cap_of_a_piece_ends_its_portions_too(tmp_path: Path, pair: Pair) -> None:
+    made = with_standin("libqwen5", tmp_path, pair)
+    first = "Some words that are spoken, as many as fit into one portion. " * 4
+    # Exactly used up: the second portion is not begun (it would be an error).
+    _, audio_s, capped = speak(made, job_of(first + "error", cap_s=len(first.strip()) * 0.08))
+    assert capped
+    assert audio_s == pytest.approx(len(first.strip()) * 0.08, abs=0.01)
+    # It falls into the second one's quiet beginning: cut, not failed.
+    _, audio_s, capped = speak(made, job_of(first + "silent" * 9, cap_s=len(first) * 0.08 + 0.4))
+    assert capped
+    with pytest.raises(EngineFailedError, match="only silence"):
+        speak(made, job_of(first + "silent" * 9, cap_s=60))
+
+
+def test_endless_patience_is_no_error(tmp_path: Path, pair: Pair) -> None:
+    for seconds in (1e9, float("inf")):
+        made = with_standin("libqwen5", tmp_path, pair, piece_s=seconds)
+        assert speak(made, job_of("ok"))[0]
+
+
 def test_an_endless_engine_is_capped_and_a_slow_one_is_told(tmp_path: Path, pair: Pair) -> None:
     made = with_standin("libqwen5", tmp_path, pair, piece_s=0.001, piece_per_audio=0.0001)
     with pytest.raises(EngineFailedError, match="too slow"):

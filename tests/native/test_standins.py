@@ -6,9 +6,14 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import os
+import queue
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -208,6 +213,8 @@ def test_libqwen_fields(libraries: dict[str, Path], abi: int) -> None:
         assert plain["sample"] == "0/0"
         assert plain["temperature"] == "0.9/0.9"
         assert (plain["lang"], plain["reference"], plain["ban"]) == ("-", "-", "0/0")
+    with opened(libraries[f"libqwen{abi}"]) as native:  # other codes: what they mean is not known
+        assert echo(native, Request("echo", max_frames=5, quiet_start_ban=3))["ban"] == "0/0"
     with opened(libraries[f"libqwen{abi}"], gpu=True) as native:
         assert echo(native, Request("echo", max_frames=5))["threads"] == "0"  # qt_init
 
@@ -388,6 +395,98 @@ def test_a_closed_engine_says_so(libraries: dict[str, Path]) -> None:
     native.cancel(1)
     with pytest.raises(RefusedError, match="closed"):
         native.speak(Request("x", 1), lambda _: True)
+
+
+def test_closing_while_others_speak_cancel_and_close() -> None:
+    """Whoever comes too late is told so; nobody gets at what has been freed."""
+    others: list[BaseException] = []
+
+    def guarded(act: Callable[[], object]) -> None:
+        try:
+            act()
+        except EngineFailedError:  # busy, or closed
+            pass
+        except BaseException as error:  # noqa: BLE001 - for the assertion
+            others.append(error)
+
+    def close(native: NativeVoice) -> None:
+        closed = False
+        while not closed:
+            try:
+                native.close()
+                closed = True
+            except EngineFailedError:  # busy
+                pass
+
+    switching = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(150):
+            native = NativeVoice(Options(engine="tone"))
+            acts: list[Callable[[], object]] = [
+                partial(native.speak, Request("hi", 9), lambda _: True),
+                *[partial(native.cancel, 1)] * 3,
+                *[partial(close, native)] * 3,
+            ]
+            threads = [threading.Thread(target=guarded, args=(act,)) for act in acts]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+    finally:
+        sys.setswitchinterval(switching)
+    assert others == []
+
+
+def test_cancels_at_any_instant_hit_their_job_or_nothing(engine: NativeVoice) -> None:
+    jobs: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    def cancels() -> None:
+        while job := jobs.get():
+            for _ in range(job % 400):  # at another instant each time
+                pass
+            engine.cancel(job)
+
+    thread = threading.Thread(target=cancels)
+    thread.start()
+    seen = set()
+    for _ in range(250):
+        job, later = engine.next_job(), engine.next_job()
+        jobs.put(job)
+        seen.add(engine.speak(Request("hello", 99), lambda _: True, job=job).status)
+        status = engine.speak(Request("hi", 99), lambda _: True, job=later).status
+        assert status is Status.OK
+    jobs.put(0)
+    thread.join()
+    assert seen <= {Status.OK, Status.CANCELLED}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems allow no such names")
+def test_paths_of_any_bytes_and_length(libraries: dict[str, Path], tmp_path: Path) -> None:
+    deep = tmp_path
+    while len(os.fsencode(deep)) < 2000:
+        deep /= "ä b" * 40
+    for folder in (tmp_path / "a b ü 中", Path(os.fsdecode(bytes(tmp_path) + b"/\xff\xfe")), deep):
+        folder.mkdir(parents=True)
+        for name in ("libqwen5", "pointer", "value_new"):
+            copy = shutil.copy(libraries[name], folder)
+            with opened(Path(copy), model=str(folder)) as native:
+                assert collect(native, Request("ok", 7))[1] is Status.OK
+    text = deep / "text.so"
+    text.write_text("no library")
+    with pytest.raises(MissingLibraryError) as caught:
+        opened(text)
+    assert str(caught.value) == f"{text}: file too short"
+
+
+def test_options_that_do_not_fit_are_refused(libraries: dict[str, Path]) -> None:
+    for key in ("threads", "embedding_length", "codebook_size"):
+        with pytest.raises(RefusedError, match=f"{key} is out of range"):
+            opened(libraries["libqwen5"], **{key: 1 << 40})
+    good = str(libraries["libqwen5"])
+    for options in (Options("a\0b"), Options(good, "a\0b"), Options(good, "t", "a\0b")):
+        with pytest.raises(RefusedError, match="NUL"):
+            NativeVoice(options)
 
 
 def test_nul_and_overflow_are_refused(engine: NativeVoice) -> None:

@@ -9,6 +9,7 @@ MOST_CHARACTERS = 250
 
 _CONTROL_TOKEN = re.compile(r"<\|[^|<>\s]*\|>|<tts_\w*>")
 _TOKEN_RESTS = re.compile(r"<\||\|>|<tts_")
+_FILLERS = re.compile("[\u115f\u1160\u3164\uffa0]")  # letters that show nothing
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*\s|[。！？]")
 _CLAUSE_END = re.compile(r"[,;:–—]\s|[，、；：]")
 _SPACE = re.compile(r"\s")
@@ -19,8 +20,10 @@ def clean(text: str) -> str:
 
     A text without a letter or digit gives room tone or a run without end.
     """
-    text = _TOKEN_RESTS.sub(" ", _CONTROL_TOKEN.sub(" ", text))
+    # First what vanishes without a trace: its neighbours could make a token.
     text = text.encode("utf-8", "ignore").decode()
+    text = _TOKEN_RESTS.sub(" ", _CONTROL_TOKEN.sub(" ", text))
+    text = _FILLERS.sub(" ", text)
     text = "".join(c if c.isprintable() or c == " " else " " for c in text)
     text = " ".join(text.split())
     return text if any(c.isalnum() for c in text) else ""

@@ -1,7 +1,7 @@
 """The compiled interface, checked at import: is it there, and is it the one we were written for?
 
-Every struct's size is compared too: a stale build in an editable checkout (``git pull`` without
-installing again) would else read the wrong fields.
+By its number: a stale build in an editable checkout (``git pull`` without installing again) would
+else lack functions or mean something else by a field. Every change of the header counts it up.
 """
 
 from __future__ import annotations

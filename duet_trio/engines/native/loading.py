@@ -59,8 +59,8 @@ def open_engine(settings: Mapping[str, Any]) -> OpenEngine:
     library = library_path(settings)
     if not settings.get("model"):
         raise ConfigError("tts.model is empty; name the talker's GGUF file")
-    model_path = locate("tts", settings["model"])
-    codec_path = locate("tts", settings["codec"]) if settings.get("codec") else None
+    model_path = _path(settings, "model")
+    codec_path = _path(settings, "codec") if settings.get("codec") else None
     # qwen3-tts.cpp takes a folder and finds its codec in it; libqwen wants both named.
     model = describe_pair(model_path, codec_path) if codec_path else describe_folder(model_path)
     options = Options(
@@ -88,11 +88,17 @@ def library_path(settings: Mapping[str, Any]) -> Path:
     """The configured library. Raises `ConfigError` or `MissingLibraryError`."""
     if not settings.get("library"):
         raise ConfigError("tts.library is empty; name libqwen or another engine's shared library")
-    path = locate("tts", settings["library"])
-    if not path.is_file():
+    path = _path(settings, "library")
+    if not os.path.isfile(path):  # `Path.is_file` raises for names that are too long
         cure = fetch_hint(path) or "correct the path"
         raise MissingLibraryError(f"tts.library = {path}: no such file; {cure}")
     return path
+
+
+def _path(settings: Mapping[str, Any], key: str) -> Path:
+    if "\0" in settings[key]:
+        raise ConfigError(f"tts.{key} has a NUL in it; correct the path")
+    return locate("tts", settings[key])
 
 
 def describe_pair(talker_path: Path, codec_path: Path) -> Model:
@@ -138,8 +144,9 @@ def describe_folder(path: Path) -> Model:
 def _embedding_length(head: gguf.Gguf) -> int:
     """By whatever key that converter used, else by the published sizes (0.6B and 1.7B)."""
     for key, value in head.metadata.items():
-        if key.endswith(("talker.embedding_length", "spk_enc.embedding_length")):
-            return int(value)
+        ours = key.endswith(("talker.embedding_length", "spk_enc.embedding_length"))
+        if ours and isinstance(value, int):
+            return value
     name = head.path.name.lower()
     return 1024 if "0.6b" in name else 2048 if "1.7b" in name else 0
 

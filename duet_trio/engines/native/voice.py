@@ -7,13 +7,15 @@ abort it, and clashes with llama.cpp's copy of the same libraries.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 
-from duet_trio.engines.native.cstructs import Keeper, struct, text
+from duet_trio.engines.native.cstructs import Keeper, check, fill, struct, text
 from duet_trio.engines.native.interface import ffi, lib
 from duet_trio.engines.native.types import (
     Can,
@@ -23,17 +25,11 @@ from duet_trio.engines.native.types import (
     RefusedError,
     Request,
     Stats,
-    Status,
     Voice,
 )
-from duet_trio.errors import (
-    EngineFailedError,
-    MissingFileError,
-    MissingLibraryError,
-    UsageError,
-)
+from duet_trio.errors import EngineFailedError, MissingLibraryError
 
-_ERROR_BYTES = 1024
+_ERROR_BYTES = 8192  # the longest path, and what is wrong with it
 
 
 OnBlock = Callable[[Floats], bool]
@@ -78,16 +74,16 @@ class NativeVoice:
         or `RefusedError` (bad options).
         """
         given, keep = struct("dv_options")
-        for key in ("library", "model", "codec", "engine"):
-            setattr(given, key, keep.text(getattr(options, key)))
-        given.threads = options.threads
-        given.gpu = options.gpu
-        given.embedding_length = options.embedding_length
-        given.codebook_size = options.codebook_size
+        given.engine = keep.text(options.engine)
+        for key in ("library", "model", "codec"):
+            setattr(given, key, keep.path(getattr(options, key)))
+        fill(given, options, "threads", "gpu", "embedding_length", "codebook_size")
         out = ffi.new("dv_engine **")
         error = ffi.new("char[]", _ERROR_BYTES)
-        _check(lib.dv_open(given, out, error, _ERROR_BYTES), error)
+        check(lib.dv_open(given, out, error, _ERROR_BYTES), error)
         self._engine: Any = out[0]
+        self._inside = 0  # calls that are in the engine
+        self._lock = threading.RLock()  # of these two; held for a moment only
         self._job = 0
         self.info = self._read_info()
 
@@ -106,11 +102,13 @@ class NativeVoice:
 
     def close(self) -> None:
         """Give the model back. Raises `EngineFailedError` while a job runs; safe to repeat."""
-        if self._engine is None:
-            return
-        error = ffi.new("char[]", _ERROR_BYTES)
-        _check(lib.dv_close(self._engine, error, _ERROR_BYTES), error)
-        self._engine = None
+        with self._lock:
+            if self._inside:
+                raise EngineFailedError("the engine is busy; cancel its job and wait for it first")
+            engine, self._engine = self._engine, None
+        if engine is not None:
+            error = ffi.new("char[]", _ERROR_BYTES)
+            check(lib.dv_close(engine, error, _ERROR_BYTES), error)
 
     def next_job(self) -> int:
         """The number of the job that the next `speak` will be; name it to `cancel`."""
@@ -130,14 +128,11 @@ class NativeVoice:
         given.text = keep.text(request.text, empty_is_null=False)
         for key in ("language", "speaker", "style"):
             setattr(given, key, keep.text(getattr(request, key)))
-        for key in (
+        fill(
+            given, request,
             "seed", "max_frames", "deadline_ms", "greedy", "temperature", "top_p", "top_k",
             "repetition_penalty", "quiet_start_ban",
-        ):  # fmt: skip
-            try:
-                setattr(given, key, getattr(request, key))
-            except OverflowError:
-                raise RefusedError(f"{key} is out of range") from None
+        )  # fmt: skip
         if request.voice is not None:
             self._give_voice(given, keep, request.voice)
         listener = _Listener(on_block)
@@ -146,16 +141,18 @@ class NativeVoice:
         given.user = handle
         stats, _ = struct("dv_stats")
         error = ffi.new("char[]", _ERROR_BYTES)
-        code = lib.dv_speak(self._open(), given, stats, error, _ERROR_BYTES)
+        with self._open() as engine:
+            code = lib.dv_speak(engine, given, stats, error, _ERROR_BYTES)
         if listener.error is not None:
             raise listener.error
-        status = _check(code, error)
+        status = check(code, error)
         return Stats(status, stats.blocks, stats.samples, stats.first_ms, stats.total_ms)
 
     def cancel(self, job: int) -> None:
         """Ask that job to stop: an atomic flag, any thread, never blocks."""
-        if self._engine is not None:
-            lib.dv_cancel(self._engine, job)
+        with self._lock:  # else another thread's `close` could free it in between
+            if self._engine is not None:
+                lib.dv_cancel(self._engine, job)
 
     def make_voice(
         self, pcm: Floats, *, transcript: str = "", wav_path: str = "", out_path: str = ""
@@ -168,11 +165,12 @@ class NativeVoice:
         given, keep = struct("dv_reference")
         given.pcm, given.samples = keep.array("float", np.asarray(pcm, np.float32)), len(pcm)
         given.transcript = keep.text(transcript)
-        given.wav_path = keep.text(wav_path)
-        given.out_path = keep.text(out_path)
+        given.wav_path = keep.path(wav_path)
+        given.out_path = keep.path(out_path)
         made, _ = struct("dv_voice")
         error = ffi.new("char[]", _ERROR_BYTES)
-        _check(lib.dv_make_voice(self._open(), given, made, error, _ERROR_BYTES), error)
+        with self._open() as engine:
+            check(lib.dv_make_voice(engine, given, made, error, _ERROR_BYTES), error)
         try:
             return self._take_voice(made, transcript, out_path)
         finally:
@@ -190,7 +188,7 @@ class NativeVoice:
         return Voice(embedding, codes.reshape(shape).copy(), transcript)
 
     def _give_voice(self, given: Any, keep: Keeper, voice: Voice) -> None:
-        given.voice_file = keep.text(voice.file)
+        given.voice_file = keep.path(voice.file)
         given.transcript = keep.text(voice.transcript)
         if voice.embedding is not None:
             given.embedding = keep.array("float", np.asarray(voice.embedding, np.float32))
@@ -201,14 +199,23 @@ class NativeVoice:
             given.codes = keep.array("int32_t", np.asarray(voice.codes, np.int32))
             given.code_frames = voice.codes.shape[1]
 
-    def _open(self) -> Any:
-        if self._engine is None:
-            raise RefusedError("the engine is closed")
-        return self._engine
+    @contextmanager
+    def _open(self) -> Iterator[Any]:
+        """The engine, which nobody closes meanwhile."""
+        with self._lock:
+            if self._engine is None:
+                raise RefusedError("the engine is closed")
+            self._inside += 1
+            engine = self._engine
+        try:
+            yield engine
+        finally:
+            with self._lock:
+                self._inside -= 1
 
     def _read_info(self) -> Info:
         raw, _ = struct("dv_info")
-        _check(lib.dv_get_info(self._engine, raw), ffi.new("char[]", 1))
+        check(lib.dv_get_info(self._engine, raw), ffi.new("char[]", 1))
         return Info(
             engine=text(raw.engine),
             version=text(raw.version),
@@ -219,21 +226,6 @@ class NativeVoice:
             step_frames=raw.step_frames,
             can=Can(raw.can),
         )
-
-
-def _check(code: int, error: Any) -> Status:
-    status = Status(code)
-    if status >= 0:
-        return status
-    raise _error_for(status)(text(error) or status.name.lower())
-
-
-def _error_for(status: Status) -> type[UsageError] | type[EngineFailedError]:
-    if status is Status.MISSING:
-        return MissingLibraryError
-    if status is Status.MODEL:
-        return MissingFileError
-    return RefusedError if status is Status.REFUSED else EngineFailedError
 
 
 if sys.byteorder != "little":  # pragma: no cover - no such machine has been tried
