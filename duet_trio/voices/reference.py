@@ -48,10 +48,11 @@ class Reference:
 def check_reference(path: Path, *, icl: bool = False) -> Reference:
     """Read and check ``path``. Raises `UsageError` (what is wrong, how to mend it)."""
     samples, rate_hz = read_wav(path)
+    _check_length(path, len(samples) / rate_hz, icl=icl)  # hours would be converted otherwise
     if not np.all(np.isfinite(samples)):
         raise UsageError(f"{path}: has samples that are no numbers; record it again")
-    clipped = float(np.mean(np.abs(samples) >= CLIPPED)) if samples.size else 0.0
-    mono = samples.mean(axis=1).astype(np.float32) if samples.size else np.zeros(0, np.float32)
+    clipped = float(np.mean(np.abs(samples) >= CLIPPED))
+    mono = samples.mean(axis=1).astype(np.float32)
     remarks = []
     if rate_hz != SPEECH_RATE_HZ:
         mono = np.asarray(soxr.resample(mono, rate_hz, SPEECH_RATE_HZ), np.float32)
@@ -61,7 +62,6 @@ def check_reference(path: Path, *, icl: bool = False) -> Reference:
     if rate_hz < 16_000:
         remarks.append(f"recorded at {rate_hz} Hz only: the voice will sound dull")
     levels = _levels_db(mono)
-    _check_length(path, len(mono) / SPEECH_RATE_HZ, icl=icl)
     if clipped > CLIPPED_SHARE:
         raise UsageError(
             f"{path}: clipped ({clipped:.2%} of the samples are at full scale); record it again"

@@ -16,6 +16,8 @@ from duet_trio.errors import UsageError
 
 Floats = npt.NDArray[np.float32]
 _PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE
+#: Of sampling: telephones' slowest, and more than any recorder's.
+LEAST_HZ, MOST_HZ = 4_000, 384_000
 _BYTES_MAX = 64 * 1024 * 1024
 
 
@@ -46,7 +48,7 @@ def _parse(data: bytes) -> tuple[Floats, int]:
     code, channels, rate_hz, _, _, bits = struct.unpack_from("<HHIIHH", chunks[b"fmt "])
     if code == _EXTENSIBLE:
         (code,) = struct.unpack_from("<H", chunks[b"fmt "], 24)
-    if not 1 <= channels <= 8 or not 4_000 <= rate_hz <= 384_000:
+    if not 1 <= channels <= 8 or not LEAST_HZ <= rate_hz <= MOST_HZ:
         raise ValueError(f"{channels} channels at {rate_hz} Hz")
     audio = chunks[b"data"]
     audio = audio[: len(audio) - len(audio) % (channels * max(1, bits // 8))]
