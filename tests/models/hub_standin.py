@@ -40,6 +40,7 @@ class Hub:
     refuse_code: str = ""  # X-Error-Code beside it
     commit: str = COMMIT
     url: str = ""
+    promised_size: int = 0  # of large files; 0: the real one
     moved: bool = False  # small files are redirected as well, but only when they are fetched
     storage: str = ""  # address of the storage; empty: this server by another name
 
@@ -105,7 +106,7 @@ def serving_hub() -> Iterator[Hub]:
                 return self._bytes(key, headers)
             headers |= {
                 "X-Linked-Etag": f'"{etag_of(data, large=True)}"',
-                "X-Linked-Size": str(len(data)),
+                "X-Linked-Size": str(hub.promised_size or len(data)),
                 "ETag": '"of-the-redirect"',
                 # Another host: the client follows redirects within the hub by itself.
                 "Location": elsewhere(key),

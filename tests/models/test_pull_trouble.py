@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import namedtuple
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from duet_trio.models.pull import Pulled
 from tests.models.toy_shop import BIG, SMALL, Shop, sha256, shop
 
 __all__ = ["shop"]  # a fixture
+Usage = namedtuple("Usage", "total used free")
 
 
 def storage_asked(shop: Shop) -> list[str]:
@@ -227,3 +229,34 @@ def test_a_folder_in_the_place_of_a_file_is_damage(shop: Shop) -> None:
     assert [state for _, state in pull_module.states(shop.set, shop.folder)] == ["damaged", "there"]
     with pytest.raises(UsageError, match=r"cannot write to .*directory"):
         shop.pull()
+
+
+def test_a_storage_that_is_always_busy_is_given_up(shop: Shop) -> None:
+    shop.hub.storage_refuse = [503] * 50
+    with pytest.raises(UsageError, match="the hub answers 503; pull again later"):
+        shop.pull()
+    assert len(storage_asked(shop)) == 6
+
+
+def test_what_has_come_needs_no_room_again(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    downloads = shop.folder / ".downloads"
+    downloads.mkdir(parents=True)
+    (downloads / f"{sha256(BIG)}.partial").write_bytes(BIG[:-1_000_000])
+    (downloads / "of-another-version.partial").write_bytes(b"left")
+    for free, enough in ((900_000, False), (1_100_000, True)):
+        usage = Usage(1 << 40, 0, (64 << 20) + free)
+        monkeypatch.setattr("duet_trio.models.pull.shutil.disk_usage", lambda _, u=usage: u)
+        if enough:
+            assert shop.pull() == Pulled(fetched=2, kept=0)
+        else:
+            with pytest.raises(UsageError, match="MB needed"):
+                shop.pull()
+    assert storage_asked(shop) == [f"bytes={len(BIG) - 1_000_000}-"]
+    assert not downloads.exists(), "nothing is left of it, nor of other versions"
+
+
+def test_more_bytes_than_promised_are_refused(shop: Shop) -> None:
+    shop.hub.promised_size = len(BIG) - 1000
+    with pytest.raises(UsageError, match=r"big\.gguf came damaged or is another file"):
+        shop.pull()
+    assert shop.files() == []
