@@ -15,9 +15,10 @@ from duet_trio.config import Config, load
 from duet_trio.engines import gguf
 from duet_trio.lab.gguf_writer import GgufWriter
 from duet_trio.lab.tiny_gguf import write_pair
-from duet_trio.memory_plan import Measured, MemoryPlan, plan
+from duet_trio.memory_plan import Measured, MemoryPlan, Row, plan
 from duet_trio.memory_plan.machine import measure
 from duet_trio.memory_plan.rows import VRAM_SPARE_MIB
+from duet_trio.models.catalogue import LAPTOP_8GB
 
 LAPTOP = Path(__file__).resolve().parents[2] / "config" / "laptop-8gb.toml"
 
@@ -278,3 +279,59 @@ def test_layers_on_the_card_bring_the_desktop_with_them() -> None:
     without = plan(load(LAPTOP, [*sets, "llm.gpu_layers=0"]), measured=Measured())
     assert with_layers.rows[-1].vram_mib == 600
     assert without.vram_mib == 0
+
+
+# RAM, and what is assumed.
+
+
+def test_ram_that_is_short_is_told_with_the_keys_that_save_it() -> None:
+    config = load(LAPTOP, ["llm.gpu_layers=0"])
+    planned = plan(config, measured=Measured(ram_total_mib=8_000.0))
+    found = {finding.what: finding for finding in doctor.memory(config, planned)}
+    assert found["RAM"].verdict == "BAD"
+    assert "8,000 there" in found["RAM"].detail
+    assert "llm.swa_full = false" in found["RAM"].mend
+    assert "gpu_layers" not in found["RAM"].mend
+    enough = plan(config, measured=Measured(ram_total_mib=planned.ram_mib + 1))
+    assert [finding.what for finding in doctor.memory(config, enough)] == ["VRAM"]  # no card
+    on_card = plan(load(LAPTOP), measured=Measured(ram_total_mib=4_000.0))
+    found = {finding.what: finding for finding in doctor.memory(load(LAPTOP), on_card)}
+    assert found["RAM"].mend == "take smaller models"
+
+
+@pytest.mark.parametrize(
+    ("ram_mib", "words"),
+    [
+        (15_300, "of 16,384 MiB; fits, 1,084 MiB remain"),
+        (15_400, "of 16,384 MiB; too tight: 1024 MiB should stay free"),
+        (16_500, "of 16,384 MiB; does not fit, 116 MiB too much"),
+    ],
+)
+def test_the_verdict_on_ram(ram_mib: float, words: str) -> None:
+    planned = MemoryPlan(rows=(Row("llm", "x", 0.0, ram_mib),))
+    assert planned.fits_ram is ("; fits" in words)
+    assert f"RAM: {ram_mib:,} {words}" in planned.render()
+
+
+def test_what_is_assumed_says_so_and_is_counted() -> None:
+    planned = plan(load(LAPTOP), measured=Measured())
+    assumed = {(row.owner, row.what): row for row in planned.rows if row.note == "assumed"}
+    assert assumed["machine", "system and desktop"] == Row(
+        "machine", "system and desktop", 600.0, 3_500.0, "assumed"
+    )
+    assert {("llm", "process"), ("tts", "process"), ("machine", "server")} <= assumed.keys()
+    (whisper,) = [row for row in planned.rows if row.owner == "asr"]
+    (model,) = [f for f in LAPTOP_8GB.files if f.path == "whisper-small/model.bin"]
+    assert whisper.ram_mib == pytest.approx(model.size / 2**20 + 150)
+
+
+def test_a_voice_that_is_made_at_start_brings_its_encoders(tmp_path: Path) -> None:
+    pair = write_pair(tmp_path)
+    sets = [f"tts.model={pair.talker}", f"tts.codec={pair.codec}"]
+    rows = plan(load(LAPTOP, [*sets, "tts.voice=ann"]), measured=Measured()).rows
+    (encoders,) = [row for row in rows if row.what == "voice encoders"]
+    size = gguf.read(pair.talker).weight_bytes(lambda name: name.startswith("spk_enc."))
+    size += gguf.read(pair.codec).weight_bytes(lambda name: name.startswith("tok_enc."))
+    assert size > 0
+    assert encoders.vram_mib == pytest.approx(size / 2**20)
+    assert not [row for row in plan(load(LAPTOP, sets)).rows if row.what == "voice encoders"]
