@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -54,7 +53,6 @@ def test_what_another_pull_brought_meanwhile_is_not_fetched_again(
     assert shop.hub.asked == []
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signal here")
 def test_a_killed_pull_is_resumed_where_it_was(shop: Shop) -> None:
     shop.hub.stall_after, shop.hub.stalls = 3_000_000, 1
     code = (
