@@ -5,11 +5,15 @@
  * (and -DSTANDIN_FORK for a fork with other signatures, -DSTANDIN_LACKS_SYNTHESIZE).
  *
  * The text says what to do: "error", "hang" (never returns, asks nobody), "crash", "empty", "nan",
- * "endless", "silent", "rate" (another one), "negative" (so many samples); "echo" fails with all parameters
- * as the message; else a tone, one frame per byte. libqwen's talker path may name an oddity too:
- * "odd-many", "odd-minus", "odd-none" (codebooks), "odd-codes", "odd-frames", "odd-books",
- * "odd-embedding" (of the voices that it makes); the folder of the pointer line "odd-rate",
- * "odd-unloaded", "odd-length". -DSTANDIN_PLAIN leaves out all that makes and takes voices.
+ * "endless", "silent", "fades" (three frames, then silence without end), "polls" (gives nothing
+ * until it is cancelled), "rate" (another one), "negative" (so many samples), "null" (no pointer);
+ * "echo" fails with all parameters as the message; else a tone, one frame per byte.
+ *
+ * libqwen's talker path may name an oddity too: "odd-many", "odd-minus", "odd-none" (codebooks),
+ * "odd-codes", "odd-frames", "odd-books", "odd-embedding" (of the voices that it makes); the folder
+ * of the pointer line "odd-rate", "odd-unloaded", "odd-length". -DSTANDIN_PLAIN leaves out all that
+ * makes and takes voices.
+ *
  * With -DSTANDIN_FUZZED the text says nothing, and libqwen's aborts at all that makes the real one
  * abort or run on: a fuzzer's oracle.
  *
@@ -80,7 +84,7 @@ static void obey(const char *text) {
 }
 
 static long frames_of(const char *text, int most) {
-    long frames = asks(text, "endless") ? most : asks(text, "empty") ? 0 : (long)strlen(text);
+    long frames = asks(text, "endless") || asks(text, "fades") ? most : asks(text, "empty") ? 0 : (long)strlen(text);
     return frames < most ? frames : most;
 }
 
@@ -290,10 +294,16 @@ EXPORT int qt_synthesize(struct qt_context *q, const struct qt_tts_params *p,
         log_line(3, line);
         return -3;
     }
+    while (asks(p->text, "polls")) {
+        if (p->cancel(p->cancel_user_data)) return -5;
+#if !defined(_WIN32)
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+#endif
+    }
     for (long frame = 0; frame < frames_of(p->text, p->max_new_tokens); frame++) {
         if (p->cancel(p->cancel_user_data)) return -5;
         tone(block, frame);
-        if (asks(p->text, "silent")) memset(block, 0, sizeof block);
+        if (asks(p->text, "silent") || (asks(p->text, "fades") && frame > 2)) memset(block, 0, sizeof block);
         if (asks(p->text, "nan")) block[7] = NAN;
         if (!p->on_chunk(asks(p->text, "null") ? NULL : block, FRAME, p->on_chunk_user_data))
             return -5;

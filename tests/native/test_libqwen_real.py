@@ -341,6 +341,15 @@ def test_bad_settings(
     assert "\n" not in str(caught.value)
 
 
+def test_voices_belong_to_talker_and_codec(pair: Pair, tmp_path: Path) -> None:
+    other = tmp_path / "codec.gguf"
+    data = bytearray(pair.codec.read_bytes())
+    data[-1] ^= 1
+    other.write_bytes(data)
+    ours = describe_pair(pair.talker, pair.codec).identity
+    assert describe_pair(pair.talker, other).identity != ours
+
+
 def test_absurd_lengths_in_a_head_are_told(pair: Pair, tmp_path: Path) -> None:
     data = pair.talker.read_bytes()
     key = b"qwen3-tts.talker.embedding_length"

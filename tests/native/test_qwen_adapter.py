@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,8 @@ import pytest
 from duet_trio.engines.adapter import Loaded, find_adapter
 from duet_trio.engines.adapters.qwen import QwenAdapter
 from duet_trio.engines.native.loading import TONE
+from duet_trio.engines.native.types import Request
+from duet_trio.engines.native.voice import NativeVoice
 from duet_trio.engines.native.voice_store import VoiceStore
 from duet_trio.engines.pipe import SpeakJob
 from duet_trio.errors import ConfigError, EngineFailedError, MissingFileError
@@ -140,7 +144,8 @@ def test_the_cap_of_a_piece_ends_its_portions_too(tmp_path: Path, pair: Pair) ->
     made = with_standin("libqwen5", tmp_path, pair)
     first = "Some words that are spoken, as many as fit into one portion. " * 4
     # Exactly used up: the second portion is not begun (it would be an error).
-    _, audio_s, capped = speak(made, job_of(first + "error", cap_s=len(first.strip()) * 0.08))
+    job = job_of(first + "error" * 9, cap_s=len(first.strip()) * 0.08)
+    _, audio_s, capped = speak(made, job)
     assert capped
     assert audio_s == pytest.approx(len(first.strip()) * 0.08, abs=0.01)
     # It falls into the second one's quiet beginning: cut, not failed.
@@ -148,6 +153,54 @@ def test_the_cap_of_a_piece_ends_its_portions_too(tmp_path: Path, pair: Pair) ->
     assert capped
     with pytest.raises(EngineFailedError, match="only silence"):
         speak(made, job_of(first + "silent" * 9, cap_s=60))
+
+
+def test_long_silence_after_speech_ends_a_portion(tmp_path: Path, pair: Pair) -> None:
+    made = with_standin("libqwen5", tmp_path, pair)
+    _, audio_s, capped = speak(made, job_of("fades", cap_s=30))
+    assert not capped
+    assert audio_s == pytest.approx(3 * 0.08 + 0.15, abs=0.02)
+
+
+def test_cancel_now_reaches_an_engine_that_gives_no_block(tmp_path: Path, pair: Pair) -> None:
+    made = with_standin("libqwen5", tmp_path, pair)
+    stop = threading.Event()
+
+    def cancel() -> None:
+        stop.set()
+        made.cancel_now()
+
+    timer = threading.Timer(0.1, cancel)
+    timer.start()
+    began = time.monotonic()
+    assert speak(made, job_of("polls"), stop.is_set)[0] == b""
+    assert time.monotonic() - began < 10, "it went on until its deadline"
+    timer.join()
+
+
+def test_a_cancel_just_before_the_engine_is_asked(tmp_path: Path, pair: Pair) -> None:
+    """`cancel_now` has named the job before; only the flag can tell."""
+    made = with_standin("libqwen5", tmp_path, pair)
+    answers = iter([False])
+    assert speak(made, job_of("error"), lambda: next(answers, True))[0] == b""
+
+
+def test_what_a_request_says(tmp_path: Path, pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GGML_NO_BACKTRACE", raising=False)
+    made = with_standin("libqwen5", tmp_path, pair)
+    assert os.environ["GGML_NO_BACKTRACE"] == "1"
+    asked: list[Request] = []
+    speak_natively = NativeVoice.speak
+
+    def record(native: NativeVoice, request: Request, *given: Any, **more: Any) -> Any:
+        asked.append(request)
+        return speak_natively(native, request, *given, **more)
+
+    monkeypatch.setattr(NativeVoice, "speak", record)
+    for seed in (5, -5, (1 << 40) + 7):
+        assert speak(made, job_of("ok", seed=seed))[0]
+    assert [request.seed for request in asked] == [5, (1 << 31) - 5, 7]
+    assert asked[0].quiet_start_ban == 3
 
 
 def test_endless_patience_is_no_error(tmp_path: Path, pair: Pair) -> None:

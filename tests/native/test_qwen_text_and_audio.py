@@ -88,6 +88,7 @@ def test_split_prefers_sentences_then_clauses_then_spaces() -> None:
     clause = "and then there came another part of it, "
     assert all(portion.endswith(",") for portion in split(clause * 12)[:-1])
     assert all(len(portion) > 200 for portion in split("word " * 120)[:-1])
+    assert len(split("Yes. " + "word " * 120)[0]) > 200, "no stub that is spoken by itself"
     assert [len(portion) for portion in split("x" * 600)] == [250, 250, 100]
 
 
@@ -138,6 +139,12 @@ def test_long_silence_after_speech_stops_the_engine() -> None:
     assert shaper.heard
 
 
+def test_a_slow_start_is_waited_for() -> None:
+    pcm, shaper, _ = shape(np.concatenate([quiet(2 * RATE), tone(RATE)]))
+    assert shaper.heard
+    assert len(pcm) == LEAD_KEPT + RATE + FADE
+
+
 def test_silence_alone_stops_and_gives_nothing() -> None:
     pcm, shaper, left = shape(quiet(20 * RATE))
     assert not shaper.heard
@@ -161,16 +168,20 @@ def test_samples_beyond_full_scale_are_clipped() -> None:
 
 def test_the_block_is_the_engines_again_after_the_call() -> None:
     """What was held back is a copy: the engine's memory is something else by then."""
-    out: list[bytes] = []
-    shaper = PieceShaper(out.append)
-    memory = np.zeros(1920 + 100, np.float32)
-    for audio in (tone(1920 + 100), quiet(1920 + 100), tone(1920 + 100), quiet(1920 + 100)):
-        memory[:] = audio
-        shaper.take(memory)
-        memory[:] = 0.9
-    shaper.finish()
-    pcm = np.frombuffer(b"".join(out), "<i2") / 32767
-    assert np.abs(pcm).max() < 0.31
+    parts = [quiet(1920), tone(1920), quiet(1920), tone(2020), quiet(77), tone(1843), quiet(1920)]
+    outputs: list[bytes] = []
+    for reused in (True, False):
+        out: list[bytes] = []
+        shaper = PieceShaper(out.append)
+        memory = np.zeros(2020, np.float32)
+        for audio in parts:
+            block = memory[: audio.size] if reused else audio
+            block[:] = audio
+            shaper.take(block)
+            memory[:] = 0.9
+        shaper.finish()
+        outputs.append(b"".join(out))
+    assert outputs[0] == outputs[1]
 
 
 def test_silence_within_one_long_block_is_shortened() -> None:
