@@ -36,6 +36,8 @@ _STRING, _ARRAY = 8, 9
 #: Longer arrays (vocabularies) are stepped over; only their length is kept.
 ARRAY_KEPT = 4096
 _SAMPLE_BYTES = 65_536
+#: Longer than any chat template: a damaged length must not read gigabytes of weights as a text.
+_TEXT_BYTES_MAX = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,15 @@ class _Cursor:
         length = self.take("Q")
         start = self.at
         self.skip(length)
+        if length > _TEXT_BYTES_MAX:
+            raise _DamagedError(f"it has a text of {length} bytes in its head")
         return bytes(self.data[start : self.at]).decode("utf-8", "replace")
+
+    def name(self) -> str:
+        """Of a key or a tensor; a wrong count would go on through gigabytes of zeros."""
+        if not (name := self.text()):
+            raise _DamagedError("it has something without a name in its head")
+        return name
 
     def value(self, kind: int, depth: int = 0) -> Any:
         if kind == _STRING:
@@ -167,7 +177,7 @@ def _parse(path: Path, what: str, data: mmap.mmap, size: int) -> Gguf:
     cursor = _Cursor(data, size)
     try:
         tensor_count, pairs = _counts(cursor)
-        metadata = {cursor.text(): cursor.value(cursor.take("I")) for _ in range(pairs)}
+        metadata = {cursor.name(): cursor.value(cursor.take("I")) for _ in range(pairs)}
         tensors = tuple(_tensor(cursor) for _ in range(tensor_count))
         start = _data_start(cursor.at, metadata)
     except _DamagedError as error:
@@ -193,7 +203,7 @@ def _counts(cursor: _Cursor) -> tuple[int, int]:
 
 
 def _tensor(cursor: _Cursor) -> Tensor:
-    name, dimensions = cursor.text(), cursor.take("I")
+    name, dimensions = cursor.name(), cursor.take("I")
     if dimensions > 4:
         raise _DamagedError(f"tensor {name} has {dimensions} dimensions")
     shape = tuple(cursor.take("Q") for _ in range(dimensions))

@@ -79,6 +79,27 @@ def test_what_is_no_gguf(tmp_path: Path, content: bytes, message: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_a_damaged_length_does_not_read_the_weights_as_a_text(tmp_path: Path) -> None:
+    path = tmp_path / "x.gguf"
+    with path.open("wb") as file:
+        file.write(struct.pack("<4sIQQQ", b"GGUF", 3, 0, 1, 1 << 33))
+        file.truncate((1 << 33) + 1000)  # sparse: such a text would be there
+    with pytest.raises(MissingFileError, match="a text of 8589934592 bytes in its head"):
+        gguf.read(path)
+
+
+@pytest.mark.parametrize(("tensors", "pairs"), [(1 << 28, 0), (0, 1 << 28)])
+def test_a_wrong_count_does_not_go_on_through_zeros(
+    tmp_path: Path, tensors: int, pairs: int
+) -> None:
+    path = tmp_path / "x.gguf"
+    with path.open("wb") as file:
+        file.write(struct.pack("<4sIQQ", b"GGUF", 3, tensors, pairs))
+        file.truncate(1 << 33)
+    with pytest.raises(MissingFileError, match="something without a name in its head"):
+        gguf.read(path)
+
+
 def test_missing_and_folder(tmp_path: Path) -> None:
     with pytest.raises(MissingFileError, match="no such file"):
         gguf.read(tmp_path / "none.gguf")
