@@ -350,16 +350,43 @@ def test_voices_belong_to_talker_and_codec(pair: Pair, tmp_path: Path) -> None:
     assert describe_pair(pair.talker, other).identity != ours
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("qwen3-tts.talker.attention.head_count", b"\0\0\0\0"),
+        ("qwen3-tts.code_pred.attention.head_count", b"\xff\xff\xff\x7f"),
+        ("qwen3-tts.num_code_groups", b"\xff\xff\xff\x7f"),
+        ("qwen3-tts.talker.vocab_size", b"\xff\xff\xff\x7f"),
+        ("qwen3-tts.talker.rope.freq_base", bytes(4)),
+        ("qwen3-tts.talker.attention.layer_norm_rms_epsilon", struct.pack("<f", np.inf)),
+        ("qwen3-tts-tokenizer.decoder.num_quantizers", bytes(4)),
+        ("qwen3-tts-tokenizer.decoder.num_attention_heads", bytes(4)),
+        ("qwen3-tts-tokenizer.decoder.rms_norm_eps", struct.pack("<f", np.nan)),
+    ],
+)
+def test_numbers_that_abort_the_engine_are_told(
+    pair: Pair, tmp_path: Path, key: str, value: bytes
+) -> None:
+    """Each of them ended the process when the real library got it."""
+    which = "codec" if "tokenizer" in key else "model"
+    data = bytearray((pair.codec if which == "codec" else pair.talker).read_bytes())
+    at = data.index(key.encode()) + len(key) + 4
+    data[at : at + 4] = value
+    odd = tmp_path / "odd.gguf"
+    odd.write_bytes(data)
+    with pytest.raises(MissingFileError, match=rf"tts.{which} = .*damaged: its {key} is"):
+        open_engine(tts_settings(pair) | {which: str(odd)})
+
+
 def test_absurd_lengths_in_a_head_are_told(pair: Pair, tmp_path: Path) -> None:
     data = pair.talker.read_bytes()
     key = b"qwen3-tts.talker.embedding_length"
     at = data.index(key) + len(key) + 4  # behind the type
     odd = tmp_path / "talker-0.6b.gguf"
-    for kind, value in ((4, b"\xff\xff\xff\xff"), (6, struct.pack("<f", np.nan))):
-        odd.write_bytes(data[: at - 4] + struct.pack("<I", kind) + value + data[at + 4 :])
-        described = describe_pair(odd, pair.codec)
-        assert describe_folder(tmp_path).embedding_length in (0xFFFFFFFF, HIDDEN)
-        assert described.embedding_length in (0xFFFFFFFF, 0)
+    odd.write_bytes(data[: at - 4] + struct.pack("<If", 6, np.nan) + data[at + 4 :])
+    assert describe_folder(tmp_path).embedding_length == HIDDEN  # of the speaker encoder
+    with pytest.raises(MissingFileError, match=r"its qwen3-tts.talker.embedding_length is nan"):
+        describe_pair(odd, pair.codec)
     odd.write_bytes(data[:at] + b"\xff\xff\xff\xff" + data[at + 4 :])
     with pytest.raises(ConfigError, match="embedding_length is out of range"):
         open_engine(tts_settings(pair) | {"model": str(odd)})

@@ -7,6 +7,7 @@ the heads of the files, so that the message names the key and the cure.
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,6 +25,11 @@ CODEC = "qwen3-tts-tokenizer"
 #: ``tts.library`` of the engine that needs no library: a tone, for trying the pipeline.
 TONE = "tone"
 _CODEBOOK_SIZE = 2048  # of the published codec, where the file does not say
+#: Keys that libqwen divides by or allocates from unasked: with an absurd one it aborts.
+_COUNTS = ("head_count", "head_count_kv", "num_attention_heads", "num_quantizers",
+           "num_code_groups", "latent_dim", "vocab_size")  # fmt: skip
+_POSITIVE = ("freq_base", "epsilon", "_eps")
+_MOST = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +121,11 @@ def describe_pair(talker_path: Path, codec_path: Path) -> Model:
                 f"tts.{key} = {file.path}: holds '{file.architecture}', not '{wanted}'; "
                 f"take a Qwen3-TTS {'talker' if key == 'model' else 'codec (tokenizer)'} file"
             )
+        if damaged := next(filter(_is_absurd, file.metadata.items()), None):
+            raise MissingFileError(
+                f"tts.{key} = {file.path}: damaged: its {damaged[0]} is {damaged[1]}; "
+                "download it again"
+            )
     return Model(
         identity=f"{talker.identity}{codec.identity[:8]}",
         embedding_length=talker.whole("talker.embedding_length"),
@@ -139,6 +150,13 @@ def describe_folder(path: Path) -> Model:
         if "tokenizer" not in file.name:
             length = length or _embedding_length(head)
     return Model(identity=digest.hexdigest()[:24], embedding_length=length)
+
+
+def _is_absurd(item: tuple[str, Any]) -> bool:
+    key, value = item
+    if isinstance(value, float):
+        return not math.isfinite(value) or (key.endswith(_POSITIVE) and value <= 0)
+    return isinstance(value, int) and key.endswith(_COUNTS) and not 1 <= value <= _MOST
 
 
 def _embedding_length(head: gguf.Gguf) -> int:
