@@ -116,9 +116,7 @@ class PieceShaper:
         self.heard = True
         if not held:
             return []
-        lead = np.concatenate(held)[-LEAD_KEPT:]
-        lead[:FADE] *= np.linspace(0, 1, FADE, dtype=np.float32)
-        return [lead]
+        return [np.concatenate(held)[-LEAD_KEPT:]]
 
     def _send(self, audio: Floats) -> None:
         if not audio.size:
