@@ -104,7 +104,9 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
     one = benches.add_parser("soak", help="aborts, reconnects and kills for minutes; what grows?")
     usual = soak.SoakOptions()
-    one.add_argument("--aborts", type=int, default=usual.aborts)
+    one.add_argument(
+        "--aborts", type=int, default=usual.aborts, help="questions; one in nine is heard whole"
+    )
     one.add_argument("--reconnects", type=int, default=usual.reconnects)
     one.add_argument("--chaos", type=float, default=usual.chaos_s, metavar="S")
     one.add_argument("--boards", type=count, default=usual.boards)

@@ -20,6 +20,7 @@ from typing import Any
 NOT_MEASURED = "open files and memory of processes: only Linux tells (/proc)"
 PROC = Path("/proc")
 MB = 1e6
+MAIN = "main"  # name of the server's own process
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def look(pid: int) -> Look:
     except OSError:
         return Look(0, ())
     found = []
-    for one, name in [(pid, "main"), *((child, _name(child)) for child in _below(pid))]:
+    for one, name in [(pid, MAIN), *((child, _name(child)) for child in _below(pid))]:
         with suppress(OSError, ValueError):  # it has just ended
             found.append(_memory(one, name))
     return Look(files, tuple(found))
@@ -106,15 +107,15 @@ class Growth:
     before: Look
     after: Look
 
-    def faults(self, limit_mb: float) -> Iterator[str]:
-        """What is not as it was: files, processes, and own memory beyond ``limit_mb``."""
+    def faults(self, main_mb: float, workers_mb: float) -> Iterator[str]:
+        """What is not as it was: files, processes, own memory that grew by more than these."""
         if self.before.files != self.after.files:
             yield f"open files: {self.before.files} became {self.after.files}"
         was, became = _names(self.before.processes), _names(self.after.processes)
         if was != became:
             yield f"processes: {was} became {became}"
         for old, new in self._pairs():
-            if new.own_mb - old.own_mb > limit_mb:
+            if new.own_mb - old.own_mb > (main_mb if new.name == MAIN else workers_mb):
                 yield f"{new.name}: own memory {old.own_mb} MB became {new.own_mb} MB"
 
     def to_dict(self) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def test_memory_that_a_child_takes_is_its_own_and_counts_as_growth() -> None:
         process.stdin.flush()
         assert b"y" in process.stdout.readline() + process.stdout.readline()
         growth = Growth(before, look(os.getpid()))
-        faults = list(growth.faults(5.0))
+        faults = list(growth.faults(5.0, 5.0))
         assert len(faults) == 1, faults
         assert "own memory" in faults[0]
         grown = [one["own_mb"] for one in growth.to_dict()["growth"]]
@@ -84,12 +84,12 @@ def test_a_worker_is_named_after_its_engine() -> None:
 
 def test_the_same_again_is_no_fault() -> None:
     same = Look(30, (MAIN, TTS))
-    assert list(Growth(same, same).faults(5.0)) == []
+    assert list(Growth(same, same).faults(5.0, 5.0)) == []
 
 
 def test_pages_of_files_are_no_leak() -> None:
     later = Look(30, (MAIN, ProcessMemory("worker tts", 2, 700.0, 80.0)))
-    assert list(Growth(Look(30, (MAIN, TTS)), later).faults(5.0)) == []
+    assert list(Growth(Look(30, (MAIN, TTS)), later).faults(5.0, 5.0)) == []
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_pages_of_files_are_no_leak() -> None:
     ],
 )
 def test_what_has_changed_is_a_fault(later: Look, said: str) -> None:
-    (fault,) = Growth(Look(30, (MAIN, TTS)), later).faults(5.0)
+    (fault,) = Growth(Look(30, (MAIN, TTS)), later).faults(5.0, 5.0)
     assert said in fault
 
 
@@ -118,3 +118,10 @@ def test_where_nothing_can_be_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(soak_look, "PROC", tmp_path)
     assert not soak_look.measurable()
     assert look(os.getpid()) == Look(0, ())
+
+
+def test_a_real_engine_may_take_more_than_the_server() -> None:
+    later = ProcessMemory("worker tts", 2, 520.0, 100.0)
+    growth = Growth(Look(30, (MAIN, TTS)), Look(30, (MAIN, later)))
+    assert list(growth.faults(5.0, 30.0)) == []
+    assert len(list(growth.faults(30.0, 5.0))) == 1
