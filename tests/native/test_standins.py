@@ -12,7 +12,8 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from concurrent.futures import Iterator, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -401,14 +402,6 @@ def test_closing_while_others_speak_cancel_and_close() -> None:
     """Whoever comes too late is told so; nobody gets at what has been freed."""
     others: list[BaseException] = []
 
-    def guarded(act: Callable[[], object]) -> None:
-        try:
-            act()
-        except EngineFailedError:  # busy, or closed
-            pass
-        except BaseException as error:  # noqa: BLE001 - for the assertion
-            others.append(error)
-
     def close(native: NativeVoice) -> None:
         closed = False
         while not closed:
@@ -428,11 +421,13 @@ def test_closing_while_others_speak_cancel_and_close() -> None:
                 *[partial(native.cancel, 1)] * 3,
                 *[partial(close, native)] * 3,
             ]
-            threads = [threading.Thread(target=guarded, args=(act,)) for act in acts]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
+            with ThreadPoolExecutor(len(acts)) as threads:
+                raised = [future.exception() for future in [threads.submit(act) for act in acts]]
+            others += [
+                error
+                for error in raised
+                if error is not None and not isinstance(error, EngineFailedError)  # busy, closed
+            ]
     finally:
         sys.setswitchinterval(switching)
     assert others == []
