@@ -12,8 +12,8 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
-from concurrent.futures import Iterator, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
