@@ -10,6 +10,8 @@ import pytest
 
 from duet_trio import cli, doctor, memory_plan, opus
 from duet_trio.config import Config, load
+from duet_trio.doctor import engines, machine
+from duet_trio.doctor.finding import Finding
 from duet_trio.errors import MissingLibraryError
 
 SCRIPTED = (
@@ -26,7 +28,7 @@ def scripted(tmp_path: Path, *more: str) -> Config:
     return load(None, [*SCRIPTED, f"server.state_dir={tmp_path / 'state'}", *more])
 
 
-def bad(config: Config) -> list[doctor.Finding]:
+def bad(config: Config) -> list[Finding]:
     """What has to be mended."""
     return [finding for finding in doctor.examine(config) if finding.verdict == "BAD"]
 
@@ -69,7 +71,7 @@ def test_no_libopus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def missing() -> None:
         raise MissingLibraryError("libopus not found; install it")
 
-    monkeypatch.setattr(doctor, "load_opus", missing)
+    monkeypatch.setattr(machine, "load_opus", missing)
     [finding] = bad(scripted(tmp_path))
     assert str(finding) == "BAD   libopus: libopus not found; install it"
     assert opus.find_libopus()  # here it is there
@@ -89,7 +91,7 @@ def test_taken_port(tmp_path: Path) -> None:
 
 def test_host_that_is_not_ours(tmp_path: Path) -> None:
     # 192.0.2.0/24 is reserved for documentation: no machine has it.
-    finding = doctor.port("192.0.2.1", 8003, "http_port")
+    finding = machine.port("192.0.2.1", 8003, "http_port")
     assert finding.verdict == "BAD"
     assert "taken" not in finding.detail
 
@@ -106,10 +108,10 @@ def test_processor_without_avx2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     cpuinfo = tmp_path / "cpuinfo"
     cpuinfo.write_text("processor\t: 0\nflags\t\t: fpu sse4_2 avx fma f16c bmi2\n")
-    [finding] = doctor.processor(Config(), cpuinfo)
+    [finding] = machine.processor(Config(), cpuinfo)
     assert "has no avx2" in finding.detail
     cpuinfo.write_text("processor\t: 0\nflags\t\t: fpu avx avx2 fma f16c bmi2\n")
-    assert list(doctor.processor(Config(), cpuinfo)) == []
+    assert list(machine.processor(Config(), cpuinfo)) == []
 
 
 def test_remote_engines_need_no_files(tmp_path: Path) -> None:
@@ -156,18 +158,18 @@ def test_the_plan_of_the_laptop_before_its_models_are_there(
 def test_a_plan_larger_than_this_card(tmp_path: Path) -> None:
     config = load(LAPTOP, [f"server.state_dir={tmp_path}"])
     small = memory_plan.Measured("a small card", 6_144.0, 500.0, 64_000.0)
-    [finding] = doctor.memory(config, memory_plan.plan(config, measured=small))
+    [finding] = engines.memory(config, memory_plan.plan(config, measured=small))
     assert finding.verdict == "BAD"
     assert finding.what == "VRAM"
     assert "6,144 there" in finding.detail
     assert "llm.swa_full = false" in finding.mend
     large = memory_plan.Measured("a large card", 24_000.0, 500.0, 64_000.0)
-    assert list(doctor.memory(config, memory_plan.plan(config, measured=large))) == []
+    assert list(engines.memory(config, memory_plan.plan(config, measured=large))) == []
 
 
 def test_scripted_engines_have_no_plan(tmp_path: Path) -> None:
-    assert doctor.memory_plan(scripted(tmp_path)) is None
-    assert list(doctor.memory(scripted(tmp_path), None)) == []
+    assert engines.memory_plan(scripted(tmp_path)) is None
+    assert list(engines.memory(scripted(tmp_path), None)) == []
 
 
 def test_damaged_speech_detection_path(tmp_path: Path) -> None:

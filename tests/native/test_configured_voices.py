@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from duet_trio import doctor
 from duet_trio.config import Config, load
+from duet_trio.doctor.engines import native_voice
 from duet_trio.engines.native.loading import describe_pair
 from duet_trio.engines.native.voice_store import VoiceStore
 from duet_trio.lab.tiny_gguf import Pair, write_pair
@@ -27,7 +27,7 @@ def config(pair: Pair, folder: Path, *more: str) -> Config:
 
 
 def voices(wanted: Config) -> list[str]:
-    return [str(found) for found in doctor.native_voice(wanted) if found.what == "voice"]
+    return [str(found) for found in native_voice(wanted) if found.what == "voice"]
 
 
 def test_every_place_that_names_a_voice_is_looked_at(pair: Pair, tmp_path: Path) -> None:

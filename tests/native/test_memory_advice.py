@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from duet_trio import cli, doctor
+from duet_trio import cli
 from duet_trio.config import Config, load
+from duet_trio.doctor import engines
 from duet_trio.engines import gguf
 from duet_trio.lab.gguf_writer import GgufWriter
 from duet_trio.lab.tiny_gguf import write_pair
@@ -56,8 +57,8 @@ def test_following_the_advice_makes_it_fit(card_mib: int, keys: list[str]) -> No
     after = on_card(card_mib, turned(own.changes))
     assert after.vram_mib == pytest.approx(own.vram_mib)
     assert after.vram_mib + VRAM_SPARE_MIB <= card_mib
-    assert list(doctor.memory(turned(own.changes), after)) == []
-    [finding] = doctor.memory(load(LAPTOP), on_card(card_mib, load(LAPTOP)))
+    assert list(engines.memory(turned(own.changes), after)) == []
+    [finding] = engines.memory(load(LAPTOP), on_card(card_mib, load(LAPTOP)))
     assert (finding.verdict, finding.what) == ("BAD", "VRAM")
     assert f"{card_mib:,} there" in finding.detail
     assert all(change in finding.mend for change in own.changes)
@@ -75,16 +76,16 @@ def test_a_card_that_holds_it_needs_no_advice() -> None:
     planned = on_card(8_188, load(LAPTOP))
     assert planned.own_cure is not None
     assert planned.own_cure.changes == ()
-    assert list(doctor.memory(load(LAPTOP), planned)) == []
+    assert list(engines.memory(load(LAPTOP), planned)) == []
     assert (
-        list(doctor.memory(turned(()), on_card(planned.vram_mib + VRAM_SPARE_MIB, turned(()))))
+        list(engines.memory(turned(()), on_card(planned.vram_mib + VRAM_SPARE_MIB, turned(()))))
         == []
     )
-    assert list(doctor.memory(turned(()), on_card(planned.vram_mib + 200, turned(())))) != []
+    assert list(engines.memory(turned(()), on_card(planned.vram_mib + 200, turned(())))) != []
 
 
 def test_a_card_for_which_no_key_is_enough_is_told_so() -> None:
-    [finding] = doctor.memory(load(LAPTOP), on_card(2_048, load(LAPTOP)))
+    [finding] = engines.memory(load(LAPTOP), on_card(2_048, load(LAPTOP)))
     assert "no key is enough: even with llm.swa_full = false and" in finding.mend
     assert finding.mend.endswith("take smaller models")
 
@@ -167,7 +168,7 @@ def test_a_card_that_does_not_say_its_memory_is_still_a_card() -> None:
     planned = plan(load(LAPTOP), measured=said)
     assert "this card (NVIDIA GB10): nvidia-smi does not say what it has" in planned.render()
     assert "no NVIDIA card" not in planned.render()
-    [note] = doctor.memory(load(LAPTOP), planned)
+    [note] = engines.memory(load(LAPTOP), planned)
     assert (note.verdict, note.detail) == (
         "note",
         "NVIDIA GB10 does not say what it has (nvidia-smi)",
@@ -287,15 +288,15 @@ def test_layers_on_the_card_bring_the_desktop_with_them() -> None:
 def test_ram_that_is_short_is_told_with_the_keys_that_save_it() -> None:
     config = load(LAPTOP, ["llm.gpu_layers=0"])
     planned = plan(config, measured=Measured(ram_total_mib=8_000.0))
-    found = {finding.what: finding for finding in doctor.memory(config, planned)}
+    found = {finding.what: finding for finding in engines.memory(config, planned)}
     assert found["RAM"].verdict == "BAD"
     assert "8,000 there" in found["RAM"].detail
     assert "llm.swa_full = false" in found["RAM"].mend
     assert "gpu_layers" not in found["RAM"].mend
     enough = plan(config, measured=Measured(ram_total_mib=planned.ram_mib + 1))
-    assert [finding.what for finding in doctor.memory(config, enough)] == ["VRAM"]  # no card
+    assert [finding.what for finding in engines.memory(config, enough)] == ["VRAM"]  # no card
     on_card = plan(load(LAPTOP), measured=Measured(ram_total_mib=4_000.0))
-    found = {finding.what: finding for finding in doctor.memory(load(LAPTOP), on_card)}
+    found = {finding.what: finding for finding in engines.memory(load(LAPTOP), on_card)}
     assert found["RAM"].mend == "take smaller models"
 
 
