@@ -122,9 +122,7 @@ class LlmSection(Section, frozen=True):
     first_s: Positive = 10.0  # deadline: first piece of text
     first_per_200_tokens_s: NotNegative = 1.0  # added to first_s per 200 prompt tokens
     stall_s: Positive = 5.0  # deadline: from one token to the next
-    flush_s: Positive = (
-        1.0  # without a token: what can be spoken by itself is (not on a shared GPU)
-    )
+    flush_s: Positive = 1.0  # stalled for so long: speak what can stand alone (GPU not shared)
     load_s: Positive = 120.0  # for loading the model
     script: list[str] = field(
         default_factory=lambda: ["Hello. I am a scripted answer."]

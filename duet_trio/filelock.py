@@ -19,7 +19,7 @@ if sys.platform == "win32":
     import msvcrt
 
     def _take(file: BinaryIO, *, wait: bool) -> None:
-        try:  # LK_LOCK itself gives up after ten seconds
+        try:
             msvcrt.locking(file.fileno(), msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
         except OSError as error:
             raise BlockingIOError(error.errno, "locked by another process") from None
@@ -38,8 +38,9 @@ else:
 def holding(path: Path, *, wait: bool) -> Iterator[None]:
     """Hold the lock file ``path`` (made where it is not there, never removed).
 
-    Blocks until it is free, or with ``wait`` false raises `BlockingIOError` if it is not. Other
-    `OSError` are those of opening it.
+    Blocks until it is free, or with ``wait`` false raises `BlockingIOError` if it is not. (Windows
+    gives up waiting after ten seconds, with the same error.) Other `OSError` are those of opening
+    it.
     """
     with path.open("ab") as file:  # closing it gives the lock back
         _take(file, wait=wait)

@@ -1,5 +1,6 @@
-"""Small files in ``server.state_dir``: replaced whole or not at all. (Milliseconds: no call from
-an event loop.)
+"""Small files in ``server.state_dir``: replaced whole or not at all.
+
+A write waits for the disk, milliseconds or more: never from within the event loop.
 """
 
 from __future__ import annotations

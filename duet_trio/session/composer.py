@@ -5,9 +5,9 @@ with the piece it was for, or after ``llm.hold_tokens`` tokens.
 
 A model that stalls in mid-hold keeps back text that could be spoken: after ``llm.flush_s`` without
 a token it goes to the voice, once that has nothing else to do and the board has little left to
-play. Not where the two share the
-GPU: the voice cannot have it before the model leaves, and then the rest of the piece is there at
-full speed. Waiting for the turn is no stall, since only time inside a hold counts.
+play. Not where the two share the GPU: the voice cannot have it before the model leaves, and then
+the rest of the piece is there at full speed. Waiting for the turn is no stall, since only time
+inside a hold counts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from duet_trio.speech.spoken_text import SpokenText
 AHEAD_MATTERS_S = 60.0
 #: A stall of the model matters only once the board has no more than this left to play.
 LITTLE_AHEAD_S = 2.0
-#: 0.2 ms of work.
+#: As many as take 0.2 ms to clean.
 RECITED_CHARACTERS = 64
 
 
@@ -88,7 +88,7 @@ class Composer:
         self._characters = 0
         self._handing: TextPiece | None = None  # told, and not yet with the voice
         self._last: TextPiece | None = None  # with the voice
-        self._text_at = -math.inf
+        self._text_at = -math.inf  # trio time of the last token
         self._more_text = trio.Event()
 
     async def recite(self, text: str) -> None:

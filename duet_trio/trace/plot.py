@@ -2,9 +2,11 @@
 
 One panel per run and board, five lanes each. Answers over HTTP have no player and come in any
 number at once: beside boards they are counted, not drawn; a run without boards shows them in one
-panel. Where the player ran dry the playback lane is
-vermilion *and* hatched *and* marked from above, so it can be told without colours and at
-any width. Colours are Okabe and Ito's, which colour-blind people can tell apart.
+panel.
+
+Where the player ran dry the playback lane is vermilion *and* hatched *and* marked from above, so it
+can be told without colours and at any width. Colours are Okabe and Ito's, which colour-blind people
+can tell apart.
 
 matplotlib is an optional extra (``plot``); it is imported when something is drawn.
 """

@@ -1,10 +1,15 @@
-"""``duet voice add | list | remove | try``."""
+"""``duet voice add | list | remove | try``.
+
+A running server takes a new name at once; a voice that was replaced or removed under a name that
+it has used already it keeps until it is started again.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +33,12 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = subparsers.add_parser("voice", help="list, add and check cloned voices")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
 
-    add = actions.add_parser("add", help="make a voice of a recording of 3 to 15 s")
+    add = actions.add_parser(
+        "add",
+        help="make a voice of a recording of 3 to 15 s",
+        description="Make a voice of a recording of 3 to 15 s. A new name is known to a running"
+        " server at once; one that it has used keeps its voice until it is started again.",
+    )
     add.add_argument("name", help="what to call it in tts.voice")
     add.add_argument("recording", type=Path, help="a WAV file of one person, speaking clearly")
     add.add_argument(
@@ -66,7 +76,7 @@ def _reported(action: Callable[[argparse.Namespace], int]) -> Callable[[argparse
         except VoiceFailedError as error:
             sys.stderr.write(f"duet: {error}\n")
             return 1
-        except BrokenPipeError:
+        except BrokenPipeError:  # of our output: the command line's own affair
             raise
         except OSError as error:
             where = error.filename or "the folder of voices"
@@ -93,13 +103,12 @@ def _add(args: argparse.Namespace) -> int:
     draft = store.draft(
         args.name, reference.pcm, transcript=transcript, source=_unicode(args.recording.name)
     )
-    try:
+    with ExitStack() as undo:  # also when a person interrupts it
+        undo.callback(store.discard, draft)
         task = Task(do="make", settings=tts_settings(config), draft=str(draft.folder))
         outcome = run_task(task, config.tts.load_s)
         record = store.publish(draft)
-    except BaseException:
-        store.discard(draft)
-        raise
+        undo.pop_all()
     how = "had been made before" if outcome.reused else f"made in {outcome.work_s:.1f} s"
     _say(
         f"{args.name}: {record.kind} voice of {record.seconds:.1f} s, {how}"

@@ -1,6 +1,6 @@
 """A block of speech, looked at and made into 16 bits, by the compiled interface.
 
-Both take float32 arrays, C-contiguous, and copy nothing of them.
+All take float32 arrays, C-contiguous, and copy nothing of them.
 """
 
 from __future__ import annotations
