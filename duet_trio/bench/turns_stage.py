@@ -25,7 +25,7 @@ from duet_trio.lab.lab import LoudnessDetector
 from duet_trio.lab.wire import MemoryWire, Message
 from duet_trio.server.assembly import make_services
 from duet_trio.server.boards import Boards
-from duet_trio.session.connection import Facts
+from duet_trio.session.peer import Facts
 from duet_trio.session.services import Services
 from duet_trio.session.speech_line import PacketEncoder
 from duet_trio.trace.recorder import ListRecorder

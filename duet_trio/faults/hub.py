@@ -10,7 +10,7 @@ from duet_trio.events import Field, Recorder
 from duet_trio.faults.engines import FaultyAsr, FaultyLlm, FaultyTts
 from duet_trio.faults.plan import Fault, Plan
 from duet_trio.faults.socket import FaultySocket
-from duet_trio.session.connection import Transport
+from duet_trio.session.peer import Transport
 from duet_trio.session.services import Services
 
 

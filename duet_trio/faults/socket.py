@@ -9,7 +9,7 @@ import trio
 
 from duet_trio.errors import ConnectionLostError
 from duet_trio.faults.plan import Fault
-from duet_trio.session.connection import Transport
+from duet_trio.session.peer import Transport
 
 if TYPE_CHECKING:
     from duet_trio.faults.hub import Faults

@@ -21,7 +21,7 @@ from duet_trio.faults.plan import Plan
 from duet_trio.lab.wire import MemoryWire
 from duet_trio.server.assembly import make_services
 from duet_trio.server.boards import Boards
-from duet_trio.session.connection import Facts
+from duet_trio.session.peer import Facts
 from duet_trio.session.services import Services
 from duet_trio.trace.recorder import ListRecorder
 from duet_trio.wire.handshake import Handshake

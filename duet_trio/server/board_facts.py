@@ -18,7 +18,7 @@ import msgspec
 import trio
 
 from duet_trio.server.state_file import replace_file
-from duet_trio.session.connection import Facts
+from duet_trio.session.peer import Facts
 from duet_trio.wire.ota import OtaRequest
 
 log = logging.getLogger(__name__)

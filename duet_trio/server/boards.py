@@ -28,7 +28,8 @@ from duet_trio.errors import ConnectionLostError
 from duet_trio.server.brake import BrakedStream
 from duet_trio.server.security import Access, Peer, is_loopback
 from duet_trio.server.transport import CLOSE_S, WebSocketTransport
-from duet_trio.session.connection import BoardSession, Facts, Transport
+from duet_trio.session.connection import BoardSession
+from duet_trio.session.peer import Facts, Transport
 from duet_trio.session.services import Services
 from duet_trio.wire.handshake import Handshake, read_handshake
 

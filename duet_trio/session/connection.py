@@ -35,8 +35,6 @@ from duet_trio.wire.framing import unpack
 from duet_trio.wire.handshake import Handshake
 from duet_trio.wire.messages import Alert, Pong, ServerHello, System, TtsStop
 
-__all__ = ["BoardSession", "Facts", "SessionStatistics", "Transport"]
-
 log = logging.getLogger(__name__)
 
 

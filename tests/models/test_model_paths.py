@@ -11,7 +11,8 @@ import pytest
 from duet_trio.engines.native.loading import library_path
 from duet_trio.errors import MissingFileError, MissingLibraryError
 from duet_trio.models import hub, paths
-from duet_trio.models.catalogue import CATALOGUE, DEMO, HubFile, WheelMember
+from duet_trio.models.catalogue import CATALOGUE, DEMO
+from duet_trio.models.model_set import HubFile, WheelMember
 
 
 @pytest.fixture

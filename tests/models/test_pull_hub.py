@@ -13,8 +13,8 @@ import pytest
 
 from duet_trio.errors import UsageError
 from duet_trio.models import hub as hub_module
-from duet_trio.models.catalogue import HubFile
 from duet_trio.models.lock import LOCK_FILE
+from duet_trio.models.model_set import HubFile
 from duet_trio.models.pull import Pulled, pull, states
 from tests.models.hub_standin import COMMIT, etag_of
 from tests.models.toy_shop import BIG, SMALL, Shop, sha256, shop

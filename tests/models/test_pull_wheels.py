@@ -18,7 +18,7 @@ import pytest
 
 from duet_trio.errors import UsageError
 from duet_trio.models import command, wheels
-from duet_trio.models.catalogue import ModelFile, ModelSet, Wheel, WheelMember
+from duet_trio.models.model_set import ModelFile, ModelSet, Wheel, WheelMember
 from duet_trio.models.pull import Pulled, pull, states
 
 BIG = bytes(range(256)) * 400

@@ -20,7 +20,7 @@ from duet_trio.board.script import Action, Question
 from duet_trio.faults.plan import Fault, Plan
 from duet_trio.lab.lab import Lab, loud, open_lab, quiet
 from duet_trio.server.boards import _keep_alive
-from duet_trio.session.connection import Facts
+from duet_trio.session.peer import Facts
 from duet_trio.wire.framing import unpack
 from tests.protocol.peer import HELLO, Ears, Peer, meeting, scripted
 
