@@ -41,7 +41,8 @@ def build_clock(libqwen: Path, folder: Path) -> ChunkClock:
         [*command, "-o", str(clock.library)], capture_output=True, text=True, check=False
     )
     if done.returncode:
-        raise BenchError(f"bench tts: {SOURCE.name} does not compile: {done.stderr.strip()[:300]}")
+        why = done.stderr.strip().partition("\n")[0]
+        raise BenchError(f"bench tts: {SOURCE.name} does not compile: {why[:300]}")
     return clock
 
 

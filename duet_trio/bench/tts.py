@@ -29,29 +29,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import msgspec
 import trio
 
 from duet_trio.bench import floor
-from duet_trio.bench.chunk_clock import ChunkClock, added_ms, build_clock
+from duet_trio.bench.chunk_clock import added_ms
 from duet_trio.bench.figures import Spread, machine
 from duet_trio.bench.processes import BenchError
-from duet_trio.config import TtsSection
+from duet_trio.bench.tts_voices import BenchVoice, demo_voice, load_time_s, native_voice
 from duet_trio.engines.client import TtsClient
 from duet_trio.engines.contracts import SpeechRequest
-from duet_trio.engines.native.maker_task import Task
 from duet_trio.engines.process import ProcessCarrier
 from duet_trio.engines.supervisor import EngineService
-from duet_trio.lab.tiny_gguf import write_pair
-from duet_trio.models.catalogue import LIBQWEN_CPU
-from duet_trio.models.paths import model_folder, require
-from duet_trio.voices.making import run_task
 
 #: The goals.
 ADDED_MS, RESTART_S = 0.3, 0.3
 TEXT = "Hello there, this is a bench."
-LONG_TEXT = "This goes on and on, until somebody stops it. " * 12
-RUN_AWAY = "~" * 200 + "a"  # the tiny pair speaks to its cap
 _POLL_S = 0.0005
 _CANCEL_AFTER_S = (0.05, 0.25, 0.6)
 _PIPE_BLOCKS = 60
@@ -68,27 +60,15 @@ class TtsOptions:
     library: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Voice:
-    section: TtsSection
-    clock: ChunkClock | None
-    long_text: str
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        made: dict[str, Any] = msgspec.to_builtins(self.section)
-        return made
-
-
 class _Bench:
     """One voice in its worker, and what is measured of it."""
 
-    def __init__(self, service: EngineService, voice: _Voice) -> None:
+    def __init__(self, service: EngineService, voice: BenchVoice) -> None:
         self._service = service
         self._client = TtsClient(service, voice.section)
         self._voice = voice
         self._spaces_s: list[float] = []  # between the engine's blocks
-        self._sizes: list[int] = []  # of those that arrived, in bytes
+        self._sizes_bytes: list[int] = []  # of those that arrived
 
     @property
     def longest_block_ms(self) -> float:
@@ -98,7 +78,7 @@ class _Bench:
     @property
     def rhythm(self) -> tuple[float, int]:
         """The usual time between two blocks in seconds, and their usual size in bytes."""
-        return statistics.median(self._spaces_s), int(statistics.median(self._sizes))
+        return statistics.median(self._spaces_s), int(statistics.median(self._sizes_bytes))
 
     async def speak(self, text: str, cap_s: float) -> list[float]:
         """Speak a piece; when its blocks arrived."""
@@ -106,7 +86,7 @@ class _Bench:
 
         def on_block(pcm: bytes) -> None:
             arrived.append(time.monotonic())
-            self._sizes.append(len(pcm))
+            self._sizes_bytes.append(len(pcm))
 
         request = SpeechRequest(text, generation=1, piece=0, cap_s=cap_s)
         await self._client.speak(request, on_block)
@@ -169,8 +149,10 @@ class _Bench:
 async def measure(options: TtsOptions) -> dict[str, Any]:
     """Run the bench; returns what ``--json`` prints."""
     with tempfile.TemporaryDirectory() as name:
-        voice = _native(options, Path(name)) if options.voice == "native" else _demo()
-        load_s = await trio.to_thread.run_sync(_load_s, voice, Path(name))
+        voice = (
+            native_voice(options.library, Path(name)) if options.voice == "native" else demo_voice()
+        )
+        load_s = await trio.to_thread.run_sync(load_time_s, voice, Path(name))
         figures: dict[str, Any] = {"machine": machine(), "voice": options.voice}
         async with _working(voice) as bench:
             await bench.speak(TEXT, 8.0)  # warm
@@ -198,45 +180,13 @@ async def measure(options: TtsOptions) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def _working(voice: _Voice) -> AsyncIterator[_Bench]:
+async def _working(voice: BenchVoice) -> AsyncIterator[_Bench]:
     service = EngineService("tts", voice.settings, ProcessCarrier("tts"), load_s=60.0)
     async with trio.open_nursery() as nursery:
         await nursery.start(service.run)
         await service.wait_ready()
         yield _Bench(service, voice)
         nursery.cancel_scope.cancel()
-
-
-def _native(options: TtsOptions, folder: Path) -> _Voice:
-    pulled = model_folder() / LIBQWEN_CPU.name / "libqwen.so"
-    library = require(Path(options.library).expanduser() if options.library else pulled, "libqwen")
-    pair = write_pair(folder)
-    clock = build_clock(library.resolve(), folder)
-    section = TtsSection(
-        engine="qwen",
-        library=str(clock.library),
-        model=str(pair.talker),
-        codec=str(pair.codec),
-        voices=str(folder),
-        first_s=30.0,
-        stall_s=30.0,
-        piece_s=30.0,
-        piece_per_audio=10.0,
-    )
-    return _Voice(section, clock, RUN_AWAY)
-
-
-def _demo() -> _Voice:
-    return _Voice(TtsSection(engine="piper"), None, LONG_TEXT)
-
-
-def _load_s(voice: _Voice, folder: Path) -> float:
-    """The engine's own load of its model, in a process that is started already."""
-    if voice.section.engine != "qwen":
-        return 0.0
-    out = str(folder / "load.wav")
-    task = Task(do="say", settings=voice.settings, text="Hi.", cap_s=2.0, out=out)
-    return run_task(task, voice.section.load_s).load_s
 
 
 def report(figures: dict[str, Any]) -> str:

@@ -147,8 +147,8 @@ class HttpAnswer:
     async def _make(self) -> None:
         services, config = self._services, self._services.config
         labels = Labels(None, self.generation, lambda: math.inf)
-        taking_turns = config.llm.gpu and config.tts.gpu and not config.llm.overlap
-        sender, receiver = trio.open_memory_channel[TextPiece](0 if taking_turns else 1)
+        settings = ComposerSettings.of(config)
+        sender, receiver = trio.open_memory_channel[TextPiece](0 if settings.wait_for_voice else 1)
         composer = Composer(
             SpokenText(await services.llm.control_tokens()),
             PieceMaker(Budget(services.estimates)),
@@ -170,20 +170,14 @@ class HttpAnswer:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(speaker.run, receiver)
             nursery.start_soon(self._watch_first_audio, config.answer.first_audio_s)
-            await self._compose(composer, taking_turns)
+            await self._compose(composer, settings)
 
-    async def _compose(self, composer: Composer, taking_turns: bool) -> None:
+    async def _compose(self, composer: Composer, settings: ComposerSettings) -> None:
         if self._order.say is not None:
             await composer.recite(self._order.say)
             return
-        services, llm = self._services, self._services.config.llm
+        services = self._services
         stream = services.llm.start(self._order.messages, generation=self.generation)
-        settings = ComposerSettings(
-            llm.hold_tokens,
-            llm.max_tokens,
-            wait_for_voice=taking_turns,
-            flush_s=llm.flush_s,
-        )
         try:
             await composer.write(stream, self._gate, services.estimates, settings)
         finally:

@@ -152,8 +152,8 @@ class Answer:
         """
         services, config = self._services, self._services.config
         labels = Labels(self._board, self.generation, self._runs_dry_in)
-        taking_turns = config.llm.gpu and config.tts.gpu and not config.llm.overlap
-        room = math.inf if config.llm.overlap else 0 if taking_turns else 1
+        settings = ComposerSettings.of(config)
+        room = math.inf if config.llm.overlap else 0 if settings.wait_for_voice else 1
         sender, receiver = trio.open_memory_channel[TextPiece](room)
         speaker = Speaker(
             services.tts,
@@ -169,13 +169,16 @@ class Answer:
             nursery.start_soon(self.line.encode)
             nursery.start_soon(self.pacer.run)
             nursery.start_soon(speaker.run, receiver)
-            nursery.start_soon(self._compose, sender, labels, taking_turns)
+            nursery.start_soon(self._compose, sender, labels, settings)
             nursery.start_soon(self._watch_first_audio, config.answer.first_audio_s)
 
     async def _compose(
-        self, pieces: trio.MemorySendChannel[TextPiece], labels: Labels, taking_turns: bool
+        self,
+        pieces: trio.MemorySendChannel[TextPiece],
+        labels: Labels,
+        settings: ComposerSettings,
     ) -> None:
-        services, config = self._services, self._services.config.llm
+        services = self._services
         given = self.question.say
         # Waits while the model loads; the answer's own limit runs meanwhile.
         control_tokens = () if given is not None else await services.llm.control_tokens()
@@ -191,12 +194,6 @@ class Answer:
             self._text_complete = True
             await composer.recite(given)
             return
-        settings = ComposerSettings(
-            config.hold_tokens,
-            config.max_tokens,
-            wait_for_voice=taking_turns,
-            flush_s=config.flush_s,
-        )
         stream = services.llm.start(self._messages, generation=self.generation)
         try:
             await composer.write(stream, services.gate, services.estimates, settings)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 import trio
 
+from duet_trio.config import Config
 from duet_trio.engines.contracts import Hold, LlmStream, TurnGate, WriteRequest, Written
 from duet_trio.events import Recorder
 from duet_trio.speech.budget import Estimates
@@ -63,6 +64,17 @@ class ComposerSettings:
     max_tokens: int
     wait_for_voice: bool
     flush_s: float
+
+    @classmethod
+    def of(cls, config: Config) -> ComposerSettings:
+        """Those of this configuration."""
+        llm = config.llm
+        return cls(
+            llm.hold_tokens,
+            llm.max_tokens,
+            wait_for_voice=llm.gpu and config.tts.gpu and not llm.overlap,
+            flush_s=llm.flush_s,
+        )
 
 
 class Composer:

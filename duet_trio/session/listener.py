@@ -144,7 +144,7 @@ class Listener:
         self._endpointer.reset(hold=self._mode == "manual")
         self._interruption.reset()
         self._activity.reset()
-        self._utterances.over_answer = False
+        self._utterances.forget()
 
     def _blame(self, error: str) -> None:
         """Into the trace, once per kind and session: such things come in floods."""
@@ -227,7 +227,7 @@ class Listener:
     def _interrupted(self) -> None:
         """The answer has been ended; the pre-roll and the speech so far are the next question's."""
         self._was_gated = False
-        self._utterances.over_answer = True
+        self._utterances.interrupt()
         self._endpointer = self._interruption.take(self._endpointer)
         self.gate.open_after(-math.inf)
         self._handle([SpeechStarted()])

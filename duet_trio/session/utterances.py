@@ -26,12 +26,20 @@ class Utterances:
         self._recognition = recognition
         self._recorder = recorder
         self._board = board
-        self._last_voice_at = 0.0
-        self.over_answer = False  # the utterance under way began as an interruption
+        self._last_voice_at = 0.0  # trio time
+        self._over_answer = False  # the utterance under way began as an interruption
 
     def voiced(self) -> None:
         """There was voice just now."""
         self._last_voice_at = trio.current_time()
+
+    def interrupt(self) -> None:
+        """The utterance under way began over an answer."""
+        self._over_answer = True
+
+    def forget(self) -> None:
+        """No utterance is under way any more."""
+        self._over_answer = False
 
     def handle(self, events: Iterable[Event], *, mode: ListenMode, key_down: bool) -> None:
         """Do what the endpointer has decided. ``key_down``: the talk key is held."""
@@ -63,10 +71,10 @@ class Utterances:
             utterance.pcm,
             round(utterance.speech_ms),
             self._last_voice_at,
-            self.over_answer,
+            self._over_answer,
             whole=whole,
         )
-        self.over_answer = False
+        self._over_answer = False
         self._recognition.utterance(
             speech,
             speculation_valid=utterance.speculation_valid,
