@@ -66,6 +66,22 @@ static dv_request request_of(const char *text, listener *to, int64_t job) {
     return request;
 }
 
+static dv_reference reference_of(const float *pcm) {
+    dv_reference reference;
+    memset(&reference, 0, sizeof reference);
+    reference.size = sizeof reference;
+    reference.pcm = pcm;
+    reference.samples = 24000; /* a second */
+    return reference;
+}
+
+static dv_voice no_voice(void) {
+    dv_voice voice;
+    memset(&voice, 0, sizeof voice);
+    voice.size = sizeof voice;
+    return voice;
+}
+
 static dv_engine *open_engine(const char *name, const char *library, const char *model) {
     dv_options options;
     dv_engine *engine = NULL;
@@ -246,15 +262,9 @@ static void test_rates(dv_engine *engine, int whole) {
 
 static void test_voices(dv_engine *engine) {
     static float pcm[24000];
-    dv_reference reference;
-    dv_voice voice;
-    memset(&reference, 0, sizeof reference);
-    memset(&voice, 0, sizeof voice);
-    reference.size = sizeof reference;
-    voice.size = sizeof voice;
+    dv_reference reference = reference_of(pcm);
+    dv_voice voice = no_voice();
     for (int i = 0; i < 24000; i++) pcm[i] = 0.25f * (float)sin(0.05 * i);
-    reference.pcm = pcm;
-    reference.samples = 24000;
     CHECK(dv_make_voice(engine, &reference, &voice, error, sizeof error) == DV_OK);
     CHECK(voice.embedding_length == 32 && voice.code_frames == 12 && voice.codebooks == 16);
     dv_free_voice(&voice);
@@ -277,8 +287,8 @@ static void test_unknown_ranges(const char *library) {
     static const float pcm[24000];
     listener to = {0, 0, 0, 0, NULL, 0};
     dv_request request = request_of("hi", &to, 1);
-    dv_reference reference;
-    dv_voice voice;
+    dv_reference reference = reference_of(pcm);
+    dv_voice voice = no_voice();
     dv_options options;
     dv_engine *engine = open_engine("", library, "odd-none");
     memset(&options, 0, sizeof options);
@@ -300,12 +310,6 @@ static void test_unknown_ranges(const char *library) {
     options.embedding_length = 0;
     CHECK(dv_open(&options, &engine, error, sizeof error) == DV_OK);
     refuse(engine, request, "no embedding");
-    memset(&reference, 0, sizeof reference);
-    memset(&voice, 0, sizeof voice);
-    reference.size = sizeof reference;
-    voice.size = sizeof voice;
-    reference.pcm = pcm;
-    reference.samples = 24000;
     CHECK(dv_make_voice(engine, &reference, &voice, error, sizeof error) == DV_REFUSED);
     CHECK(dv_close(engine, NULL, 0) == DV_OK);
 }
@@ -327,16 +331,10 @@ static void test_plain(const char *library, int in_files) {
     static const float pcm[24000], embedding[32];
     listener to = {0, 0, 0, 0, NULL, 0};
     dv_request request = request_of("hi", &to, 1);
-    dv_reference reference;
-    dv_voice voice;
+    dv_reference reference = reference_of(pcm);
+    dv_voice voice = no_voice();
     dv_stats stats;
     dv_engine *engine = open_engine("", library, "m");
-    memset(&reference, 0, sizeof reference);
-    memset(&voice, 0, sizeof voice);
-    reference.size = sizeof reference;
-    voice.size = sizeof voice;
-    reference.pcm = pcm;
-    reference.samples = 24000;
     CHECK(dv_make_voice(engine, &reference, &voice, error, sizeof error) == DV_REFUSED);
     request.embedding = in_files ? NULL : embedding;
     request.embedding_length = 32;
@@ -348,18 +346,12 @@ static void test_plain(const char *library, int in_files) {
 
 static void test_odd_pointer(const char *library) {
     static const float pcm[24000];
-    dv_reference reference;
-    dv_voice voice;
+    dv_reference reference = reference_of(pcm);
+    dv_voice voice = no_voice();
     dv_engine *engine;
     CHECK(!open_engine("", library, "/odd-rate") && strstr(error, "48000 Hz"));
     CHECK(!open_engine("", library, "/odd-unloaded") && strstr(error, "cannot load"));
     engine = open_engine("", library, "/odd-length");
-    memset(&reference, 0, sizeof reference);
-    memset(&voice, 0, sizeof voice);
-    reference.size = sizeof reference;
-    voice.size = sizeof voice;
-    reference.pcm = pcm;
-    reference.samples = 24000;
     reference.wav_path = library; /* any file that is there */
     CHECK(dv_make_voice(engine, &reference, &voice, error, sizeof error) == DV_FAILED);
     CHECK(strstr(error, "16 values") && !voice.embedding);
@@ -377,14 +369,8 @@ static void test_odd_engines(const char *library) {
     test_unknown_ranges(library);
     for (size_t i = 0; i < sizeof voices / sizeof *voices; i++) {
         dv_engine *engine = open_engine("", library, voices[i]);
-        dv_reference reference;
-        dv_voice voice;
-        memset(&reference, 0, sizeof reference);
-        memset(&voice, 0, sizeof voice);
-        reference.size = sizeof reference;
-        voice.size = sizeof voice;
-        reference.pcm = pcm;
-        reference.samples = 24000;
+        dv_reference reference = reference_of(pcm);
+        dv_voice voice = no_voice();
         CHECK(dv_make_voice(engine, &reference, &voice, error, sizeof error) == DV_FAILED);
         CHECK(strstr(error, "made a voice") && !voice.embedding && !voice.codes);
         CHECK(dv_close(engine, NULL, 0) == DV_OK);
