@@ -38,6 +38,8 @@ ARRAY_KEPT = 4096
 _SAMPLE_BYTES = 65_536
 #: Longer than any chat template: a damaged length must not read gigabytes of weights as a text.
 _TEXT_BYTES_MAX = 1 << 24
+#: Of a name, in characters: the longest in use have about sixty.
+_NAME_MOST = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +143,12 @@ class _Cursor:
         return bytes(self.data[start : self.at]).decode("utf-8", "replace")
 
     def name(self) -> str:
-        """Of a key or a tensor; a wrong count would go on through gigabytes of zeros."""
-        if not (name := self.text()):
+        """Of a key or a tensor, fit to be shown in one line.
+
+        A wrong count would go on through gigabytes of zeros otherwise, too.
+        """
+        name = self.text()
+        if not name or not _is_showable(name):
             raise _DamagedError("it has something without a name in its head")
         return name
 
@@ -177,7 +183,7 @@ def _parse(path: Path, what: str, data: mmap.mmap, size: int) -> Gguf:
     cursor = _Cursor(data, size)
     try:
         tensor_count, pairs = _counts(cursor)
-        metadata = {cursor.name(): cursor.value(cursor.take("I")) for _ in range(pairs)}
+        metadata = _metadata(cursor, pairs)
         tensors = tuple(_tensor(cursor) for _ in range(tensor_count))
         start = _data_start(cursor.at, metadata)
     except _DamagedError as error:
@@ -190,6 +196,10 @@ def _parse(path: Path, what: str, data: mmap.mmap, size: int) -> Gguf:
     return Gguf(path, metadata, tensors, size, _identity(data, cursor.at, size))
 
 
+def _is_showable(name: str) -> bool:
+    return len(name) <= _NAME_MOST and name.isprintable()
+
+
 def _counts(cursor: _Cursor) -> tuple[int, int]:
     """Of tensors and of metadata pairs."""
     cursor.skip(4)
@@ -200,6 +210,13 @@ def _counts(cursor: _Cursor) -> tuple[int, int]:
     if tensors > cursor.size or pairs > cursor.size:
         raise _DamagedError("its counts are absurd")
     return tensors, pairs
+
+
+def _metadata(cursor: _Cursor, pairs: int) -> dict[str, Any]:
+    metadata = {cursor.name(): cursor.value(cursor.take("I")) for _ in range(pairs)}
+    if not _is_showable(str(metadata.get("general.architecture", ""))):
+        raise _DamagedError("its architecture is no name")
+    return metadata
 
 
 def _tensor(cursor: _Cursor) -> Tensor:

@@ -132,3 +132,30 @@ def test_damage_never_gives_another_error(
     path.write_bytes(data)
     with contextlib.suppress(MissingFileError):  # any other error fails the test
         gguf.read(path)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        (b"blk.0.weight", b"blk\n0.weight"),
+        (b"toy.scale", b"toy\nscale"),
+        (b"\0\0\0toy", b"\0\0\0t\ny"),
+    ],
+)
+def test_what_is_no_name_is_not_shown(tmp_path: Path, right: bytes, wrong: bytes) -> None:
+    path = small(tmp_path / "toy.gguf")
+    data = path.read_bytes()
+    assert right in data
+    path.write_bytes(data.replace(right, wrong, 1))
+    with pytest.raises(MissingFileError, match=r"without a name|is no name") as caught:
+        gguf.read(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_name_of_megabytes_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "toy.gguf"
+    file = GgufWriter("x" * 5_000_000)
+    file.write(path)
+    with pytest.raises(MissingFileError) as caught:
+        gguf.read(path)
+    assert len(str(caught.value)) < 500
