@@ -13,6 +13,8 @@ import numpy.typing as npt
 
 from duet_trio.engines.native.loading import OpenEngine, open_engine
 from duet_trio.engines.native.types import Floats
+from duet_trio.engines.native.voice_files import Record
+from duet_trio.engines.native.voice_store import VoiceStore
 from duet_trio.engines.native.wheel import extract_libqwen
 from duet_trio.lab.tiny_gguf import Pair
 from duet_trio.models.catalogue import LIBQWEN_WHEEL
@@ -29,6 +31,13 @@ def libqwen() -> Path:
     if not (folder / "libqwen.so").exists():
         extract_libqwen(fetch_wheel(LIBQWEN_WHEEL, cache, lambda _: None), folder)
     return folder / "libqwen.so"
+
+
+def add_voice(
+    store: VoiceStore, name: str, pcm: Floats, *, transcript: str = "", source: str = ""
+) -> Record:
+    """A voice that no engine has made yet."""
+    return store.publish(store.draft(name, pcm, transcript=transcript, source=source))
 
 
 def tts_settings(pair: Pair, library: Path | None = None, **more: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from duet_trio.doctor.engines import native_voice
 from duet_trio.engines.native.loading import describe_pair
 from duet_trio.engines.native.voice_store import VoiceStore
 from duet_trio.lab.tiny_gguf import Pair, write_pair
-from tests.native.support import libqwen, speechlike
+from tests.native.support import add_voice, libqwen, speechlike
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def test_every_place_that_names_a_voice_is_looked_at(pair: Pair, tmp_path: Path)
 
 def test_a_voice_that_is_there_but_made_for_another_model(pair: Pair, tmp_path: Path) -> None:
     store = VoiceStore(tmp_path)
-    record = store.add("ann", speechlike(3.0))
+    record = add_voice(store, "ann", speechlike(3.0))
     (line,) = voices(config(pair, tmp_path, "tts.voice=ann"))
     assert line == "ok    voice: 'ann': x-vector of 3.0 s, will be made for this model at start"
     (line,) = voices(config(pair, tmp_path, "voice.name=ann"))
@@ -63,6 +63,6 @@ def test_a_speaker_of_the_model_needs_no_clone(tmp_path: Path) -> None:
 
 
 def test_without_its_model_only_the_model_is_blamed(pair: Pair, tmp_path: Path) -> None:
-    VoiceStore(tmp_path).add("ann", speechlike(3.0))
+    add_voice(VoiceStore(tmp_path), "ann", speechlike(3.0))
     lost = config(pair, tmp_path, "tts.voice=ann", f"tts.model={tmp_path / 'none.gguf'}")
     assert voices(lost) == ["ok    voice: 'ann': x-vector of 3.0 s"]

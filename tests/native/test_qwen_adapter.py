@@ -22,7 +22,7 @@ from duet_trio.engines.pipe import SpeakJob
 from duet_trio.errors import ConfigError, EngineFailedError, MissingFileError
 from duet_trio.lab.tiny_gguf import Pair, write_pair
 from duet_trio.lab.tiny_talker import SPEAKERS
-from tests.native.support import speechlike, standin, tts_settings
+from tests.native.support import add_voice, speechlike, standin, tts_settings
 
 RATE = 24_000
 
@@ -253,7 +253,7 @@ def test_an_unknown_language_names_the_known_ones(pair: Pair) -> None:
 
 def test_the_default_voice_is_made_at_load_and_only_once(pair: Pair, tmp_path: Path) -> None:
     store = VoiceStore(tmp_path)
-    record = store.add("ann", speechlike(3.0))
+    record = add_voice(store, "ann", speechlike(3.0))
     made = QwenAdapter()
     loaded = made.load(tts_settings(pair, voices=str(tmp_path), voice="ann"))
     assert loaded.info["voice"] == "ann"
@@ -277,7 +277,7 @@ def test_voices_that_are_not_there(pair: Pair, tmp_path: Path) -> None:
     made.load(tts_settings(pair, voices=str(tmp_path)))
     with pytest.raises(EngineFailedError, match="voice 'bob'"):
         speak(made, job_of("Hi.", voice="bob"))
-    VoiceStore(tmp_path).add("carl", speechlike(3.0))
+    add_voice(VoiceStore(tmp_path), "carl", speechlike(3.0))
     with pytest.raises(EngineFailedError, match="has not been made for this model"):
         speak(made, job_of("Hi.", voice="carl"))
     assert speak(made, job_of("Hi."))[0]

@@ -21,7 +21,15 @@ from duet_trio.lab.tiny_gguf import Pair, write_pair
 from duet_trio.voices.making import VoiceFailedError, run_task
 from duet_trio.voices.reference import check_reference
 from duet_trio.voices.wav import read_wav
-from tests.native.support import RATE, libqwen, speechlike, standin, tts_settings, write_wav
+from tests.native.support import (
+    RATE,
+    add_voice,
+    libqwen,
+    speechlike,
+    standin,
+    tts_settings,
+    write_wav,
+)
 
 
 @pytest.fixture(scope="module")
@@ -135,9 +143,9 @@ def test_bad_references_say_why_and_what_to_do(tmp_path: Path, case: str) -> Non
 def test_store_keeps_shares_and_removes(tmp_path: Path) -> None:
     store = VoiceStore(tmp_path / "voices")
     assert store.names() == []
-    first = store.add("ann", speechlike(3.0), source="a.wav")
-    twin = store.add("twin", speechlike(3.0))
-    icl = store.add("icl", speechlike(3.0), transcript="words")
+    first = add_voice(store, "ann", speechlike(3.0), source="a.wav")
+    twin = add_voice(store, "twin", speechlike(3.0))
+    icl = add_voice(store, "icl", speechlike(3.0), transcript="words")
     assert (store.names(), first.key) == (["ann", "icl", "twin"], twin.key)
     assert icl.key != first.key
     assert store.read("ann") == first
@@ -161,12 +169,12 @@ def test_store_keeps_shares_and_removes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["", "../x", "A", "a" * 33, "-x", "a/b", ".made"])
 def test_voice_names(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match="voice name"):
-        VoiceStore(tmp_path).add(name, speechlike(3.0))
+        add_voice(VoiceStore(tmp_path), name, speechlike(3.0))
 
 
 def test_damaged_files_of_a_voice(tmp_path: Path) -> None:
     store = VoiceStore(tmp_path)
-    store.add("ann", speechlike(3.0))
+    add_voice(store, "ann", speechlike(3.0))
     (tmp_path / "ann" / "voice.json").write_text("{")
     with pytest.raises(MissingFileError, match=r"voice\.json: damaged .*; add that voice again"):
         store.read("ann")

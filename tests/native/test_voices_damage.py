@@ -22,7 +22,7 @@ from duet_trio.engines.native.voice_store import VoiceStore
 from duet_trio.errors import EngineFailedError, MissingFileError, UsageError
 from duet_trio.lab.tiny_gguf import Pair, write_pair
 from duet_trio.voices.wav import read_wav
-from tests.native.support import speechlike, standin, write_wav
+from tests.native.support import add_voice, speechlike, standin, write_wav
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,7 @@ DAMAGE = {
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_result_counts_as_not_made_and_is_made_again(tmp_path: Path, damage: str) -> None:
     store = VoiceStore(tmp_path)
-    record = store.add("ann", speechlike(3.0))
+    record = add_voice(store, "ann", speechlike(3.0))
     maker = Maker(embedding)
     store.make(record, "m", maker.native)
     (made,) = (tmp_path / ".made").iterdir()
@@ -157,7 +157,7 @@ def test_one_damaged_voice_is_told_and_hinders_no_other(
 ) -> None:  # fmt: skip
     store = VoiceStore(tmp_path / "voices")
     for name in ("ann", "bob"):
-        store.add(name, speechlike(3.0))
+        add_voice(store, name, speechlike(3.0))
     (tmp_path / "voices" / "bob" / "voice.json").write_bytes(damage)
     assert main(["voice", "list", *common]) == 1
     ann, bob = capsys.readouterr().out.splitlines()
@@ -170,7 +170,7 @@ def test_one_damaged_voice_is_told_and_hinders_no_other(
 
 def test_a_renamed_folder_is_a_voice_of_that_name(tmp_path: Path) -> None:
     store = VoiceStore(tmp_path)
-    store.add("ann", speechlike(3.0))
+    add_voice(store, "ann", speechlike(3.0))
     (tmp_path / "ann").rename(tmp_path / "bob")
     maker = Maker(embedding)
     store.make(store.read("bob"), "m", maker.native)
@@ -179,7 +179,7 @@ def test_a_renamed_folder_is_a_voice_of_that_name(tmp_path: Path) -> None:
 
 def test_a_recording_that_is_not_the_voices_own_is_refused(tmp_path: Path) -> None:
     store = VoiceStore(tmp_path)
-    record = store.add("ann", speechlike(3.0))
+    record = add_voice(store, "ann", speechlike(3.0))
     maker = Maker(embedding)
     reference = tmp_path / "ann" / "reference.wav"
     write_wav(reference, speechlike(3.0, seed=5))
@@ -197,7 +197,7 @@ def test_a_recording_that_is_not_the_voices_own_is_refused(tmp_path: Path) -> No
 
 def test_an_engines_own_file_is_kept_only_when_it_is_whole(tmp_path: Path) -> None:
     store = VoiceStore(tmp_path)
-    record = store.add("ann", speechlike(3.0))
+    record = add_voice(store, "ann", speechlike(3.0))
 
     def broken(out: str) -> Voice:
         Path(out).write_bytes(b"half")
@@ -227,7 +227,7 @@ def test_two_adds_of_one_name_at_once_leave_one_whole_voice(tmp_path: Path) -> N
         try:
             together.wait()
             for _ in range(5):
-                store.add("ann", pcm, source=f"{seed}.wav")
+                add_voice(store, "ann", pcm, source=f"{seed}.wav")
         except BaseException as error:
             failed.append(error)
             raise
@@ -249,11 +249,11 @@ def test_what_a_killed_add_leaves_is_no_voice_and_goes_in_time(tmp_path: Path) -
     store.make(left.record, "m", Maker(embedding).native, left.folder)
     (tmp_path / ".made" / ".new-abc.npz").write_bytes(b"half")
     assert store.names() == []
-    store.add("bob", speechlike(4.0))
+    add_voice(store, "bob", speechlike(4.0))
     assert left.folder.exists(), "it might still be at work"
     for path in (left.folder, tmp_path / ".made" / ".new-abc.npz"):
         os.utime(path, (1, 1))
-    store.add("bob", speechlike(4.0))
+    add_voice(store, "bob", speechlike(4.0))
     assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", ".made", "bob"]
     assert list((tmp_path / ".made").iterdir()) == []
 
@@ -287,7 +287,7 @@ def test_a_folder_of_voices_that_is_a_file(
 
 def test_a_result_that_cannot_be_kept_is_a_users_error(tmp_path: Path) -> None:
     store = VoiceStore(tmp_path)
-    record = store.add("ann", speechlike(3.0))
+    record = add_voice(store, "ann", speechlike(3.0))
     (tmp_path / ".made").write_text("in the way")
     with pytest.raises(MissingFileError, match=r"cannot be written to .*tts\.voices"):
         store.make(record, "m", Maker(embedding).native)

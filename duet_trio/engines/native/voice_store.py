@@ -121,10 +121,6 @@ class VoiceStore:
         with self._locked():
             self._prune()
 
-    def add(self, name: str, pcm: Floats, *, transcript: str = "", source: str = "") -> Record:
-        """`draft` and `publish` in one."""
-        return self.publish(self.draft(name, pcm, transcript=transcript, source=source))
-
     def remove(self, name: str) -> None:
         """Forget that voice and what engines made of it (unless another one shares it).
 
