@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #define TEXT_BYTES_MAX 8192       /* libqwen fails beyond 4096 text tokens */
-#define EMBEDDING_MOST 1e6f
+#define EMBEDDING_MOST 1e6f       /* of one value: far more is no embedding, it is damage */
 #define REFERENCE_SAMPLES_MIN 12000   /* 0.5 s */
 #define REFERENCE_SAMPLES_MAX 1440000 /* 60 s */
 

@@ -22,7 +22,7 @@ from duet_trio.lab.scenario import DEADLY, Scenario
 
 #: At 30 ms of speech per character.
 CHARACTERS_PER_PACKET = 2.0
-LEAD = 3
+LEAD = 3  # packets
 
 
 @dataclass(slots=True)

@@ -62,32 +62,34 @@ class Adviser:
         back to the CPU last, and no more than must, because that makes every answer slower.
         """
         config = self._config
-        if self._vram(config) <= vram_mib:
-            return Cure((), self._vram(config), enough=True)
+        if self._vram_mib(config) <= vram_mib:
+            return Cure((), self._vram_mib(config), enough=True)
         candidates = [turn(config) for turn in self._gentle]
         turned = config
         for turn in (*self._gentle, *(self._half_context,) * _HALVES):
             following = turn(turned)
-            if self._vram(turned) - self._vram(following) >= WORTH_MIB:
+            if self._vram_mib(turned) - self._vram_mib(following) >= WORTH_MIB:
                 turned = following
                 candidates.append(turned)
         for candidate in candidates:
-            if self._vram(candidate) <= vram_mib:
+            if self._vram_mib(candidate) <= vram_mib:
                 break
         else:
             candidate = self._fewer_layers(turned, vram_mib)
-        planned = self._vram(candidate)
-        return Cure(tuple(_changes(config, candidate)), planned, enough=planned <= vram_mib)
+        planned_mib = self._vram_mib(candidate)
+        changes = tuple(_changes(config, candidate))
+        return Cure(changes, planned_mib, enough=planned_mib <= vram_mib)
 
     def _savings(self) -> Iterator[Advice]:
         config, rows = self._config, self._rows(self._config)
         fewer = self._with_layers(config, max(0, self._layers - _LAYERS_STEP))
         for turned in (*(turn(config) for turn in self._gentle), fewer):
             others = self._rows(turned)
-            vram = sum(row.vram_mib for row in rows) - sum(row.vram_mib for row in others)
-            ram = sum(row.ram_mib for row in rows) - sum(row.ram_mib for row in others)
-            if vram >= WORTH_MIB or (vram > -1 and ram >= WORTH_MIB):
-                yield Advice(", ".join(_changes(config, turned)), max(0.0, vram), max(0.0, ram))
+            vram_mib = sum(row.vram_mib for row in rows) - sum(row.vram_mib for row in others)
+            ram_mib = sum(row.ram_mib for row in rows) - sum(row.ram_mib for row in others)
+            if vram_mib >= WORTH_MIB or (vram_mib > -1 and ram_mib >= WORTH_MIB):
+                change = ", ".join(_changes(config, turned))
+                yield Advice(change, max(0.0, vram_mib), max(0.0, ram_mib))
         talker = [row for row in rows if row.owner == "tts" and row.what == "talker"]
         if talker and talker[0].vram_mib > _TALKER_Q4_MIB * 1.2:
             yield Advice("tts.model: a Q4_K_M talker", talker[0].vram_mib - _TALKER_Q4_MIB)
@@ -97,7 +99,7 @@ class Adviser:
         least, most = 0, self._layers
         while least < most:
             middle = (least + most + 1) // 2
-            if self._vram(self._with_layers(config, middle)) <= vram_mib:
+            if self._vram_mib(self._with_layers(config, middle)) <= vram_mib:
                 least = middle
             else:
                 most = middle - 1
@@ -116,7 +118,7 @@ class Adviser:
     def _rows(self, config: Config) -> list[Row]:
         return all_rows(config, self._sources)[0]
 
-    def _vram(self, config: Config) -> float:
+    def _vram_mib(self, config: Config) -> float:
         return sum(row.vram_mib for row in self._rows(config))
 
 

@@ -57,5 +57,5 @@ def _tts(config: Config, sources: Sources) -> Iterator[Row]:
 
 def _asr(config: Config, sources: Sources) -> Iterator[Row]:
     if config.asr.engine == "whisper":
-        size = sources.size(locate("asr", config.asr.model) / "model.bin", "asr.model")
-        yield Row("asr", "whisper", 0.0, size / MIB + ASR_PROCESS_MIB, "on the CPU")
+        size_bytes = sources.size(locate("asr", config.asr.model) / "model.bin", "asr.model")
+        yield Row("asr", "whisper", 0.0, size_bytes / MIB + ASR_PROCESS_MIB, "on the CPU")

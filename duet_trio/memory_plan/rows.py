@@ -45,7 +45,7 @@ class Cure:
     enough: bool
 
     def __str__(self) -> str:
-        """For people: what to do."""
+        """For people whose plan does not fit: what to do."""
         turn = " and ".join(self.changes)
         if self.enough:
             return f"turn {turn}: then {self.vram_mib:,.0f} MiB are planned"

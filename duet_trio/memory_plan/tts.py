@@ -41,8 +41,8 @@ def plan_qwen(talker: Gguf, codec: Gguf, section: TtsSection) -> Iterator[Row]:
     main = talker.weight_bytes(lambda name: name.startswith("talker."))
     predictor = talker.weight_bytes(lambda name: name.startswith("code_pred."))
     decoder = decoder_bytes(codec)
-    for head, key, size in ((talker, "model", main), (codec, "codec", decoder)):
-        if not size:
+    for head, key, size_bytes in ((talker, "model", main), (codec, "codec", decoder)):
+        if not size_bytes:
             what = "talker" if key == "model" else "codec"
             raise MissingFileError(f"tts.{key} = {head.path}: no {what} in it; name another file")
     yield row("talker", (main - embedding) / MIB)
@@ -66,13 +66,13 @@ def plan_qwen(talker: Gguf, codec: Gguf, section: TtsSection) -> Iterator[Row]:
 def plan_folder(folder: Path, section: TtsSection) -> Iterator[Row]:
     """The rows for engines that take a folder of models: by the sizes of its files."""
     folder = folder.parent if folder.suffix == ".gguf" else folder
-    size = sum(path.stat().st_size for path in folder.glob("*.gguf"))
-    if not size:
+    size_mib = sum(path.stat().st_size for path in folder.glob("*.gguf")) / MIB
+    if not size_mib:
         raise MissingFileError(f"tts.model = {folder}: no GGUF files in it; correct the path")
-    vram = section.gpu
+    gpu_mib, cpu_mib = (size_mib, 0.0) if section.gpu else (0.0, size_mib)
     note = "size of the files; what the engine adds to it is not known"
-    yield Row("tts", "models", size / MIB if vram else 0.0, 0.0 if vram else size / MIB, note)
-    yield Row("tts", "process", CUDA_CONTEXT_MIB if vram else 0.0, PROCESS_MIB, "assumed")
+    yield Row("tts", "models", gpu_mib, cpu_mib, note)
+    yield Row("tts", "process", CUDA_CONTEXT_MIB if section.gpu else 0.0, PROCESS_MIB, "assumed")
 
 
 def plan_tone() -> Row:

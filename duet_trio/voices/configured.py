@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from duet_trio.config import Config
 from duet_trio.engines.native.settings import tts_settings, voices_folder
 from duet_trio.errors import MissingFileError, UsageError
@@ -26,14 +28,12 @@ def describe_voice(config: Config, name: str) -> str:
 
     settings = tts_settings(config)
     model: Model | None = None
-    try:
+    with suppress(UsageError):  # told where the model is looked at
         talker = locate("tts", settings["model"])
         if settings["codec"]:
             model = describe_pair(talker, locate("tts", settings["codec"]))
         else:
             model = describe_folder(talker)
-    except UsageError:
-        pass  # told where the model is looked at
     if model is not None and name in model.speakers:
         return f"'{name}' is a speaker of the model"
     store = VoiceStore(voices_folder(config))

@@ -17,6 +17,7 @@ from duet_trio.engines.contracts import SPEECH_RATE_HZ
 from duet_trio.engines.native.audio import count_loud, loud_windows, pcm16
 from duet_trio.engines.native.types import Floats
 
+# Lengths are in samples.
 WINDOW = SPEECH_RATE_HZ // 100
 #: Room tone of runs that do not end lies below this; quiet speech does not.
 QUIET_RMS = 10 ** (-50 / 20)
