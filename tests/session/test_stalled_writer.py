@@ -21,9 +21,13 @@ Steps = Sequence[tuple[float, str]]
 
 @dataclass
 class Halting:
-    """A model, and its one stream: waits, then writes the text of each step."""
+    """A model, and its one stream: waits, then writes the text of each step.
+
+    ``obeys``: it stops once it is asked to.
+    """
 
     steps: Steps
+    obeys: bool = True
     slots: int = 1
 
     def wrap(self, services: Services) -> Services:
@@ -45,7 +49,7 @@ class Halting:
             wait_s, text = self._left.pop(0)
             await trio.sleep(wait_s)
             count += 1
-            if not on_text(text):
+            if not on_text(text) and self.obeys:
                 break
         return Written(count, finished=not self._left)
 
@@ -53,10 +57,12 @@ class Halting:
         return
 
 
-async def answer(steps: Steps, *assignments: str) -> tuple[Lab, dict[str, float]]:
+async def answer(
+    steps: Steps, *assignments: str, obeys: bool = True
+) -> tuple[Lab, dict[str, float]]:
     """One typed question; when each piece was made, counted from the question."""
     sets = ("tts.rtf=0.5", "tts.first_audio_s=0.1", *assignments)
-    async with open_lab(scripted(*sets), wrap=Halting(steps).wrap) as lab:
+    async with open_lab(scripted(*sets), wrap=Halting(steps, obeys).wrap) as lab:
         await lab.board(1).run([Question("Are you there?")])
     (start,) = lab.events("answer.start")
     pieces: list[dict[str, Any]] = list(lab.events("piece"))
@@ -131,3 +137,25 @@ async def test_a_piece_that_finds_no_room_is_neither_lost_nor_told_twice(
     assert len(lab.events("piece")) == len(made)
     assert " ".join(spoken).endswith("Yes. It is so.")
     assert end_of(lab)["outcome"] == "done"
+
+
+async def test_the_hold_ends_while_the_flush_waits_for_room(
+    autojump_clock: object, scheduler_seed: int
+) -> None:
+    """What has been told to be a piece is handed over all the same, once."""
+    numbered = [f"Number {word} is a sentence of a length that makes a piece of it. "
+                for word in ("one", "two", "three", "four")]  # fmt: skip
+    steps = [(0.01, "".join(numbered)), (2.0, "Yes.")]
+    lab, made = await answer(steps, "tts.rtf=1.0", "tts.first_audio_s=2.0", obeys=False)
+    assert "".join(made) == "".join(numbered) + "Yes."
+    spoken = [str(event["text"]) for event in lab.events("tts.start")]
+    assert spoken == [text.strip() for text in made]
+    assert end_of(lab)["outcome"] == "done"
+
+
+async def test_a_whole_piece_goes_though_the_model_stalls_instead_of_stopping(
+    autojump_clock: object, scheduler_seed: int
+) -> None:
+    _lab, made = await answer([(0.1, LONG + "Yes"), (4.0, ".")], obeys=False)
+    assert made[LONG.strip()] == pytest.approx(1.1, abs=0.01)
+    assert made[" Yes."] == pytest.approx(4.1, abs=0.01)
