@@ -13,9 +13,12 @@ import logging
 import socket as sockets
 import ssl
 from collections import Counter
+from contextlib import suppress
+from typing import cast
 
 import trio
 from hypercorn.config import Config as HypercornConfig
+from hypercorn.events import Closed, Event
 from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ConnectionState
@@ -33,6 +36,8 @@ SEND_BUFFER_BYTES = 1 << 16
 PORTION_BYTES = 1 << 14  # what must find room within one deadline
 #: From the connection to its first whole request, and from one request to the next.
 IDLE_S = 10.0
+#: After the last response a client may still send for so long; nobody reads it.
+LINGER_S = 2.0
 
 
 class DeadlineStream(trio.abc.Stream):
@@ -72,10 +77,35 @@ class DeadlineStream(trio.abc.Stream):
 
 
 class Protocol(TCPServer):
-    """hypercorn's connection, which would stay for `IDLE_S` after its client has gone."""
+    """hypercorn's connection, which would stay for `IDLE_S` after its client has gone, and for ever
+    after a response that ends it (``Connection: close``, HTTP/1.0).
+    """
+
+    _reading: trio.CancelScope
+
+    async def protocol_send(self, event: Event) -> None:
+        """Send to the client, or close; a close is done whole, though its task be cancelled."""
+        if not isinstance(event, Closed):
+            await super().protocol_send(event)
+            return
+        # The request's task says so, which is cancelled by its own word that it has ended.
+        with trio.CancelScope(shield=True):
+            stream = cast(trio.abc.Stream, self.stream)
+            if not isinstance(stream, DeadlineStream):  # TLS knows no half-closed connection
+                await super().protocol_send(event)
+                return
+            with suppress(OSError, trio.BrokenResourceError, trio.ClosedResourceError):
+                await stream.send_eof()
+            # Closed at once, it would be reset if the client still sends (a body that was refused),
+            # and our response would be lost on the way.
+            linger_until = trio.current_time() + LINGER_S
+            self._reading.deadline = min(self._reading.deadline, linger_until)
+            await self.protocol.handle(event)
 
     async def _read_data(self) -> None:
-        await super()._read_data()
+        self._reading = trio.CancelScope()
+        with self._reading:
+            await super()._read_data()
         await self.idle_task.stop()
 
 
