@@ -35,7 +35,7 @@ def read_lock(folder: Path) -> dict[str, Locked]:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, Locked])
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"models: {path} is damaged ({error}); delete it and pull again") from None
 
 

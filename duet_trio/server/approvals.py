@@ -74,7 +74,7 @@ class Approvals:
             self._read_at, self._told = stamp, ""
         except FileNotFoundError:
             self._approved, self._read_at = {}, None
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, msgspec.DecodeError, RecursionError) as error:
             # Better no board than every board; what was read before stays valid.
             if str(error) != self._told:  # once, not at each request
                 log.warning("%s cannot be read: %s", self._path, error)

@@ -59,7 +59,7 @@ class FactStore:
             self._facts = msgspec.json.decode(self._path.read_bytes(), type=dict[str, BoardFacts])
         except FileNotFoundError:
             pass
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, msgspec.DecodeError, RecursionError) as error:
             # Everything in it can be learnt again; a damaged file must not stop the server.
             log.warning("%s cannot be read (%s); starting with no known boards", self._path, error)
 

@@ -43,7 +43,7 @@ def read_json(data: bytes, kind: type[Any]) -> Any:
         text, _, place = str(error).partition(" - at ")
         where = place.strip("`").removeprefix("$.")
         raise RefusalError(400, f"{where}: {text}" if where else text, param=where) from None
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise RefusalError(400, "the body is not valid JSON") from None
 
 

@@ -32,14 +32,17 @@ def parse_line(line: bytes) -> Event | None:
     """
     try:
         event = msgspec.json.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     if not isinstance(event, dict) or not isinstance(event.get("event"), str):
         return None
     t = event.get("t")
     if not isinstance(t, int | float) or isinstance(t, bool):
         return None
-    event["t"] = float(t)
+    try:
+        event["t"] = float(t)
+    except OverflowError:  # hundreds of digits
+        return None
     board = event.setdefault("board", None)
     generation = event.setdefault("generation", None)
     if not isinstance(board, str | None) or not isinstance(generation, int | None):

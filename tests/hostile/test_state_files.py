@@ -49,13 +49,14 @@ def test_a_disk_that_is_full_is_told_once_until_it_works_again(
     assert len(caplog.records) == 2
 
 
+@pytest.mark.parametrize("damage", ["{", '{"a":{"b":' + "[" * 99_999], ids=["torn", "deep"])
 def test_a_damaged_list_of_approvals_is_told_once_and_what_it_said_before_holds(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    damage: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     approvals = Approvals(tmp_path)
     approvals.approve("02:00:00:00:00:01")
     assert approvals.of("02:00:00:00:00:01")
-    (tmp_path / "approved.json").write_text("{")
+    (tmp_path / "approved.json").write_text(damage)
     for _ in range(20):
         assert approvals.of("02:00:00:00:00:01")
     assert len(caplog.records) == 1

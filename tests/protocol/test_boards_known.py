@@ -62,7 +62,11 @@ def test_a_voice_in_the_store_is_the_boards(tmp_path: Path) -> None:
     assert FactStore(tmp_path).of("02:00:00:00:00:01").voice == "aunt"
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"a":1}', b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "damage",
+    [b"", b"{", b"[]", b'{"a":1}', b"\xff\xfe", b'{"a":{"b":' + b"[" * 99_999],
+    ids=["empty", "brace", "list", "number", "binary", "deep"],
+)
 def test_a_damaged_file_starts_empty(tmp_path: Path, damage: bytes) -> None:
     (tmp_path / "boards.json").write_bytes(damage)
     store = FactStore(tmp_path)

@@ -55,10 +55,21 @@ def test_an_event_has_its_four_common_fields_in_their_types(fields: dict[str, ob
 def test_damage_is_counted_and_skipped(tmp_path: Path) -> None:
     file = write(
         tmp_path,
-        GOOD + b"\0\0\0\n" + b"[1]\n" + b"\n" + b'{"t":"x","event":"a"}\n' + GOOD + GOOD[:-20],
+        GOOD
+        + b"\0\0\0\n"
+        + b"[1]\n"
+        + b"\n"
+        + b'{"t":"x","event":"a"}\n'
+        + b"[" * 99_999
+        + b"\n"
+        + b'{"t":'
+        + b"9" * 400
+        + b',"event":"a"}\n'
+        + GOOD
+        + GOOD[:-20],
     )
     assert len(list(file)) == 2
-    assert (file.events, file.bad_lines, file.truncated) == (2, 3, True)
+    assert (file.events, file.bad_lines, file.truncated) == (2, 5, True)
 
 
 def test_a_last_line_that_only_lacks_its_newline_counts(tmp_path: Path) -> None:

@@ -217,7 +217,7 @@ class VoiceStore:
                 f"voice '{name}': not in {self.folder} (there: {known}); "
                 "make it with: duet voice add NAME ref.wav"
             ) from None
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise MissingFileError(f"{path}: damaged ({error}); add that voice again") from None
         # The folder's name counts: people copy and rename folders.
         return msgspec.structs.replace(record, name=name) if name else record
