@@ -34,6 +34,7 @@ DEFAULT_QUESTION = "Can you tell me a short story about a little robot?"
 #: Generation of the spoken question: no answer has it.
 QUESTION_GENERATION = 0
 STALL_BUFFER_MS = 300
+QUIET_S = 0.3  # before and after the spoken question
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,7 @@ async def speech(voice: Tts, text: str) -> bytes:
     await voice.speak(request, blocks.append)
     samples = np.frombuffer(b"".join(blocks), dtype="<i2")
     resampled = soxr.resample(samples, SPEECH_RATE_HZ, LISTEN_RATE_HZ)
-    quiet = bytes(2 * LISTEN_RATE_HZ * 3 // 10)
+    quiet = bytes(2 * int(LISTEN_RATE_HZ * QUIET_S))
     return quiet + np.asarray(resampled, dtype="<i2").tobytes() + quiet
 
 
@@ -153,7 +154,9 @@ def report(result: BoardResult, folder: Path) -> None:
     if turn is None or turn.first_audio_s is None:
         print(f"\nno answer was heard{': ' + result.failure if result.failure else ''}")
         return
-    print(f"\nend of question → first audio: {turn.first_audio_s:.2f} s (endpoint included)")
+    # The recording ends with 0.3 s of quiet (see `speech`), which the listener waits out as well.
+    wait_s = turn.first_audio_s + QUIET_S
+    print(f"\nend of question → first audio: {wait_s:.2f} s (endpoint included)")
     print(f"stalls while it spoke:          {len(result.stalls)} ({result.stall_s:.2f} s)")
     print(f"heard:  {folder / 'heard.wav'}")
     print(f"trace:  {folder / 'trace.jsonl'}  (see: duet trace summary)", flush=True)

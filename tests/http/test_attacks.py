@@ -82,6 +82,21 @@ async def test_half_open_handshakes_keep_no_board_out(tmp_path: Path) -> None:
         attackers.cancel_scope.cancel()
 
 
+async def test_a_house_full_of_boards_at_once_is_let_in(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as house:
+        answered: list[int] = []
+
+        async def greet(number: int) -> None:
+            async with talking(house.websocket_url, number):
+                answered.append(number)
+
+        with trio.move_on_after(20):
+            async with trio.open_nursery() as boards:
+                for number in range(1, 121):
+                    boards.start_soon(greet, number)
+        assert sorted(answered) == list(range(1, 121))
+
+
 async def test_connections_are_bounded_and_come_back(tmp_path: Path) -> None:
     async with open_house(tmp_path, "server.max_http=5") as house:
         streams = [await house.connect() for _ in range(5)]
