@@ -1,7 +1,7 @@
 /* What every block of audio goes through: is it loud, and as 16-bit samples.
  *
- * In C because it lies between an engine and a listener: the engine has just emptied the caches,
- * and the same two steps in numpy took 0.18 ms of each block, here 0.03.
+ * In C because it lies between an engine and a listener, and the engine has just emptied the
+ * caches: with numpy and a copy a block took 0.29 ms from the library to the pipe, so 0.18.
  */
 #include "duet_voice.h"
 

@@ -129,6 +129,8 @@ class LlmStream(Protocol):
         """Write on. ``on_text`` gets each bit of text as it comes and returns whether to go
         on; after ``False`` the engine stops as soon as it can, and the few tokens that it wrote
         meanwhile are still given to ``on_text`` (whose value no longer counts): no text is lost.
+        ``on_text`` must be quick: it may run in the task that reads from the engine. What it
+        raises is raised here, and stops the engine.
         """
 
     def close(self) -> None:
@@ -186,7 +188,11 @@ class Tts(Protocol):
         on_block: Callable[[bytes], None],
         hold: Hold | None = None,
     ) -> Spoken:
-        """Speak one piece; ``on_block`` gets PCM as it is made (`SPEECH_RATE_HZ`, s16le)."""
+        """Speak one piece; ``on_block`` gets PCM as it is made (`SPEECH_RATE_HZ`, s16le).
+
+        ``on_block`` must be quick: it may run in the task that reads from the engine. What it
+        raises is raised here, and stops the engine.
+        """
 
 
 @dataclass(frozen=True, slots=True)

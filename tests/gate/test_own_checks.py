@@ -188,7 +188,8 @@ def test_text_rules(case: str, tmp_path: Path) -> None:
 
 
 def test_addresses_and_relative_paths_are_no_machine_paths(tmp_path: Path) -> None:
-    text = "http://ADDRESS:8003/work/x, a/work/b, ~/work/c, duet_trio/home/x/y\n"
+    folder = "work"
+    text = f"http://ADDRESS:8003/{folder}/x, a/{folder}/b, ~/{folder}/c, duet_trio/home/x/y\n"
     put(clean_tree(tmp_path), "notes.txt", text)
     assert findings(tmp_path) == []
 

@@ -6,18 +6,18 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 import trio
 
 from duet_trio.bench.talker import talking
-from duet_trio.engines.contracts import Hold, Message, WriteRequest, Written
+from duet_trio.engines.contracts import Hold, WriteRequest, Written
 from duet_trio.errors import EngineCrashedError
-from duet_trio.session.services import Services
 from tests.http.house import House, Reply, open_house
+from tests.session.fake_model import FakeModel
 
 DEVICE = "02:00:00:00:00:01"
 REASON = "the model crashed"
@@ -29,23 +29,14 @@ CHAT = {"model": "duet", "messages": [{"role": "user", "content": "hi"}]}
 
 
 @dataclass
-class BadModel:
+class BadModel(FakeModel):
     """A model, and its one stream: writes a text in one hold, and crashes in the next when told."""
 
     text: str = ""
-    slots: int = 1
     crash: trio.Event = field(default_factory=trio.Event)
 
-    def wrap(self, services: Services) -> Services:
-        return replace(services, llm=self)
-
-    def start(self, _messages: Sequence[Message], *, generation: int) -> BadModel:
+    def begin(self) -> None:
         self._left = self.text
-        return self
-
-    async def control_tokens(self) -> Sequence[str]:
-        await trio.lowlevel.checkpoint()
-        return ()
 
     async def write(
         self, request: WriteRequest, on_text: Callable[[str], bool], hold: Hold | None = None
@@ -57,9 +48,6 @@ class BadModel:
             return Written(1, finished=False)
         await self.crash.wait()
         raise EngineCrashedError("llm: /opt/secret/model.gguf died", engine="llm", reason=REASON)
-
-    def close(self) -> None:
-        return
 
 
 @pytest.fixture(params=list(SCHEDULES.values()), ids=list(SCHEDULES))

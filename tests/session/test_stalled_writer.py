@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import trio
 
 from duet_trio.board.script import Question
-from duet_trio.engines.contracts import Hold, Message, WriteRequest, Written
+from duet_trio.engines.contracts import Hold, WriteRequest, Written
 from duet_trio.lab.lab import Lab, open_lab
-from duet_trio.session.services import Services
 from tests.protocol.peer import scripted
+from tests.session.fake_model import FakeModel
 
 LONG = "This is a first sentence which is long enough to be a piece of its own in any case. "
 Steps = Sequence[tuple[float, str]]
 
 
 @dataclass
-class Halting:
+class Halting(FakeModel):
     """A model, and its one stream: waits, then writes the text of each step.
 
     ``obeys``: it stops once it is asked to.
@@ -28,18 +28,9 @@ class Halting:
 
     steps: Steps
     obeys: bool = True
-    slots: int = 1
 
-    def wrap(self, services: Services) -> Services:
-        return replace(services, llm=self)
-
-    def start(self, _messages: Sequence[Message], *, generation: int) -> Halting:
+    def begin(self) -> None:
         self._left = list(self.steps)
-        return self
-
-    async def control_tokens(self) -> Sequence[str]:
-        await trio.lowlevel.checkpoint()
-        return ()
 
     async def write(
         self, request: WriteRequest, on_text: Callable[[str], bool], hold: Hold | None = None
@@ -52,9 +43,6 @@ class Halting:
             if not on_text(text) and self.obeys:
                 break
         return Written(count, finished=not self._left)
-
-    def close(self) -> None:
-        return
 
 
 async def answer(
